@@ -183,7 +183,7 @@ def _hidden(directory: Path, result: Result) -> float:
     with suppress(AuditError):  # an answer that is paid for is printed, whatever else of the folder is damaged
         for one in windows_of(directory):
             if one.manifest.window == name:
-                return one.manifest.policy.hidden / (1 << COIN_BITS)
+                return one.rules.hidden / (1 << COIN_BITS)
     return 0.0
 
 
@@ -228,13 +228,14 @@ def list_receipts(directory: Path, as_json: bool) -> None:
             "ledger_index": one.answer.receipt.body.index,
             "time": one.answer.record.time,
             "checked": one.answer.record.signed.request.checked,
+            "claim": one.window.rules.claim,
             "digest": one.answer.receipt.digest().hex(),
         }
         for one in kept(directory)
     ]
     lines = [
         f"{item['window']} query {item['ctr']}: ledger entry {item['ledger_index']}, "
-        f"{'checked' if item['checked'] else 'unchecked'}, receipt {item['digest']}"
+        f"{'checked' if item['checked'] else 'unchecked'}, claim {item['claim']}, receipt {item['digest']}"
         for item in found
     ]
     if lines:

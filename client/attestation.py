@@ -60,6 +60,11 @@ class Window:
     index: IndexVersion  #: its tenant's: the manifest's, or that of an update
     cls: AttestationClass
 
+    @property
+    def rules(self) -> Policy:
+        """The policy that holds for this account's tenant: of its claim."""
+        return self.manifest.rules(self.account.tenant)
+
 
 def encode_embedding(e: Sequence[int]) -> bytes:
     """int8 entries as bytes, one an entry.
@@ -237,7 +242,7 @@ def check_openings(window: Window, record: Record, openings: Openings) -> None:
             open, a text without a flag, or more or fewer flags without a text than the policy's guard withholds.
         LedgerError: a text that the text tree of the version does not hold.
     """
-    cls, policy = window.cls, window.manifest.policy
+    cls, policy = window.cls, window.rules
     capacity = policy.capacity(cls)
     ids = [slot.slot for slot in openings.slots]
     least, most = cls.least_ids(policy.shards), cls.most_ids(policy.shards)

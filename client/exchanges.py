@@ -175,7 +175,7 @@ class Exchanges:
             shown = self._checked(window, memory, mine, answer, received, evidence)
         self._history.remember(shown)
         memory.complete(answer)
-        return make_result(exchange, answer, self._embedder, window.manifest.policy.answers)
+        return make_result(exchange, answer, self._embedder, window.rules)
 
     def fetch(self, window: Window, memory: WindowState) -> Result | None:
         """The answer behind the newest one that is kept, checked and kept; None where no request has that number.
@@ -216,7 +216,7 @@ class Exchanges:
             shown = self._checked(window, memory, mine, answer, received, evidence)
         self._history.remember(shown)
         memory.keep(answer)
-        return kept_result(answer, window.manifest.policy.answers)
+        return kept_result(answer, window.rules)
 
     def _checked(
         self,

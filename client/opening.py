@@ -180,8 +180,5 @@ def _thinned(manifest: Manifest, thinned: Thinning | None) -> None:
     """The window answers from thinned indices if its claim has a coin, and from no others."""
     if manifest.coins and thinned is None:
         raise CommitmentError("the window was opened without its coins: nothing says which slots they hide")
-    if thinned is not None:
-        if not manifest.coins:
-            raise CommitmentError("the window's indices were thinned, although its claim has no coin")
-        if [one.tenant for one in thinned.tenants] != [one.tenant for one in manifest.tenants]:
-            raise CommitmentError("the thinned indices are not those of the manifest's tenants")
+    if thinned is not None and tuple(one.tenant for one in thinned.tenants) != manifest.coined:
+        raise CommitmentError("the thinned indices are not those of the manifest's tenants with a coin")

@@ -20,6 +20,7 @@ from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.attestation import Answer, Receipt, Record
 from ragseal.kernel.errors import AuditError
 from ragseal.kernel.params import SCORE_UNIT
+from ragseal.kernel.policy import Policy
 from ragseal.runtime.metadata import Plain, mapping_of
 
 
@@ -54,6 +55,7 @@ class Result:
     record: Record
     checked: bool  #: the committed e is this client's own, entry by entry
     ranked: tuple[Ranked, ...] | None  #: best first; None without an embedder, or where a declared one is away
+    claim: str = ""  #: what the window claims of this account's tenant, SPEC D.24
     withheld: tuple[int, ...] = ()  #: the slot with the flag whose text the policy's guard withholds, SPEC M.10
     answer: str | None = (
         None  #: the provider's text, of a window of the claim answers; ``opened`` are its keywords then
@@ -140,13 +142,13 @@ class Resumed:
     given_up: int  #: requests that were given up before, and not asked for now
 
 
-def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None, answers: bool = False) -> Result:
+def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None, rules: Policy) -> Result:
     """A checked answer as the caller sees it; documents are ranked where there is an embedder.
 
-    ``answers``: the window's claim is answers.
+    ``rules``: the policy that holds for the account's tenant.
     """
-    result = kept_result(answer, answers)
-    if embedder is None or answers:
+    result = kept_result(answer, rules)
+    if embedder is None or rules.answers:
         return result
     result = replace(result, _later=partial(_ranked, exchange, result.opened, embedder))
     try:
@@ -155,8 +157,8 @@ def make_result(exchange: Exchange, answer: Answer, embedder: Embedder | None, a
         return result
 
 
-def kept_result(answer: Answer, answers: bool) -> Result:
-    """A checked answer from what an account keeps of it, not ranked; ``answers``: the window's claim is answers."""
+def kept_result(answer: Answer, rules: Policy) -> Result:
+    """A checked answer from what an account keeps of it, not ranked; ``rules``: as of :func:`make_result`."""
     return Result(
         opened=tuple(
             Opened(slot.slot, found.id, found.text, mapping_of(found.metadata))
@@ -169,7 +171,8 @@ def kept_result(answer: Answer, answers: bool) -> Result:
         record=answer.record,
         checked=answer.record.signed.request.checked,
         ranked=None,
-        answer=answer.openings.answer if answers else None,
+        claim=rules.claim,
+        answer=answer.openings.answer if rules.answers else None,
     )
 
 

@@ -10,6 +10,7 @@ import click
 
 from ragseal.client import excerpts
 from ragseal.client.result import kept_result
+from ragseal.kernel.claims import form_of
 from ragseal.kernel.printable import printable
 from ragseal.runtime.terminal import tell_result
 
@@ -46,6 +47,7 @@ def show(
         "documents": len(result.slots),
         "checked": result.checked,
         "window": request.window,
+        "claim": result.claim,
         "unanswered": list(result.unanswered),
         "fetched": [{"window": one.window, "ctr": one.ctr} for one in (two.record.signed.request for two in fetched)],
         "ctr": request.ctr,
@@ -66,9 +68,14 @@ def show(
     lines += excerpts.missed(result, hidden)
     lines.append(
         f"-- answer checked; embedding {'checked' if result.checked else 'NOT checked by this client'}; "
-        f"window {request.window}, query {request.ctr}, ledger entry {body.index}"
+        f"window {request.window}, query {request.ctr}, ledger entry {body.index}; {_claimed(result.claim)}"
     )
     tell_result(as_json, facts, "\n".join(lines))
+
+
+def _claimed(claim: str) -> str:
+    """What is claimed of the account's tenant."""
+    return f"claim {claim}{'' if form_of(claim).private else ': NOTHING IS PRIVATE'}"
 
 
 def show_kept(one: KeptReceipt, as_json: bool) -> None:
@@ -76,4 +83,4 @@ def show_kept(one: KeptReceipt, as_json: bool) -> None:
     question = one.question
     if question is not None and not as_json:
         click.echo(f"-- question: {printable(question, keep=excerpts.BREAKS)}")
-    show(kept_result(one.answer, one.window.manifest.policy.answers), as_json, top=EVERYTHING)
+    show(kept_result(one.answer, one.window.rules), as_json, top=EVERYTHING)

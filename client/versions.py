@@ -98,6 +98,6 @@ def _over(window: Window, update: IndexUpdate, digest: bytes) -> Window:
     tenant = window.account.tenant
     if update.index_digest(tenant) != digest:
         raise CommitmentError("the entry that the provider points to is of a different version of this tenant's index")
-    if bool(update.index_of(tenant).proof_digests) != bool(window.manifest.coins):
+    if bool(update.index_of(tenant).proof_digests) != window.rules.coined:
         raise CommitmentError("the version of the index says nothing of the slots that coins hide, or has none to hide")
     return replace(window, index=PinnedVersion(digest, update.index_of(tenant).text_root))

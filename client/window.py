@@ -23,6 +23,7 @@ from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepare, Prepared, Si
 from ragseal.kernel.commitment import Account, Manifest, SignedManifest, WindowOpen
 from ragseal.kernel.encoding import SIGNATURE, Codec, Fixed, Message, Nested
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError
+from ragseal.kernel.policy import Policy
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.kernel.versions import IndexUpdate
 from ragseal.runtime.durable import sync_directory
@@ -74,6 +75,11 @@ class WindowState:
     @property
     def manifest(self) -> Manifest:
         return self.signed.manifest
+
+    @property
+    def rules(self) -> Policy:
+        """The policy that holds for this account's tenant: of its claim."""
+        return self.manifest.rules(self.account.tenant)
 
     @property
     def opened(self) -> bool:

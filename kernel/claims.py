@@ -50,7 +50,14 @@ FORMS = {
         Form(EXACT, plain=True),
     )
 }
+#: Claims of one circuit, weakest first: each keeps from readers at least what those before it keep.  SPEC D.24.
+LADDER = (EXACT, UNSEEN, UNTIL_DELIVERED)
 NO_FORM = Form("")  #: of a name that no claim has, which every decoder refuses
+
+
+def below(claim: str) -> tuple[str, ...]:
+    """The claims that single tenants may have in a window of this one, weakest first."""
+    return LADDER[: LADDER.index(claim)] if claim in LADDER else ()
 
 
 def form_of(claim: str) -> Form:

@@ -38,11 +38,11 @@ def check_continues(manifest: Manifest, first: Manifest) -> None:
         raise CommitmentError(f"{named} are those of another ledger or provider")
     if first.auditors != manifest.auditors:
         raise CommitmentError(f"{named} rest on other auditors' nonces: a new auditor takes new coins")
-    strangers = {one.tenant for one in manifest.tenants} - {one.tenant for one in first.tenants}
+    strangers = set(manifest.coined) - set(first.coined)
     if strangers:
         raise CommitmentError(
             f"{named} were thrown for its tenants, and {', '.join(map(repr, sorted(strangers)))} had no part: a tenant "
-            "that comes later, or under a new name, takes new coins"
+            "that comes later, under a new name, or from a claim without a coin takes new coins"
         )
     if first.policy.hidden != manifest.policy.hidden:
         raise CommitmentError(

@@ -11,13 +11,14 @@ claim has a coin, :class:`WindowOpen`; during phase B, where the policy has tick
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ragseal.kernel import field, signature
 from ragseal.kernel.beacon import BeaconCommit, BeaconOpening, BeaconSeal, Seat
 from ragseal.kernel.bn254 import POINT_BYTES, Group
+from ragseal.kernel.claims import LADDER, below
 from ragseal.kernel.encoding import (
     ELEMENT,
     HASH,
@@ -33,16 +34,17 @@ from ragseal.kernel.encoding import (
     Many,
     Message,
     Nested,
+    Text,
 )
 from ragseal.kernel.errors import CommitmentError
 from ragseal.kernel.opening import Opening, Relation, batching_challenge, prove_opening, verify_opening
-from ragseal.kernel.params import MAX_SHARDS
+from ragseal.kernel.params import MAX_SHARDS, MAX_TENANTS
 from ragseal.kernel.policy import MAX_DIMENSION, Policy
 from ragseal.kernel.rotation import Rotation
 from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.kernel.verdict import AuditVerdict
-from ragseal.kernel.versions import MAX_TENANTS, IndexUpdate
+from ragseal.kernel.versions import IndexUpdate
 
 MAX_ACCOUNTS = 1 << 20
 MAX_AUDITORS = 8
@@ -59,13 +61,15 @@ class TenantIndex(Message):
     """C_idx of one tenant and index version: points and their proof of opening are an `index-file`.  SPEC A.3."""
 
     TAG: ClassVar[str] = "tenant-index"
-    CODECS: ClassVar[Sequence[Codec]] = (NAME, U16, HASH, HASH, HASH)
+    LATER: ClassVar[int] = 1
+    CODECS: ClassVar[Sequence[Codec]] = (NAME, U16, HASH, HASH, HASH, Text(32))
 
     tenant: str  #: the tenant's name
     dimension: int  #: d, entries of a vector; the policy's
     columns_digest: bytes  #: H("columns", C_0 .. C_(d-1) of every shard)
     opening_digest: bytes  #: digest of their `folded-opening`, SPEC A.3
     text_root: bytes  #: root of the tree of SPEC A.4, one leaf a slot, empty or not
+    claim: str = ""  #: what holds of this tenant, if that is less than the policy's claim, SPEC D.24; else empty
 
     def digest(self) -> bytes:
         """The index-version digest that requests and records name."""
@@ -183,9 +187,37 @@ class Manifest(Message):
         return self.coin.thrown_by[0] if self.coin.thrown_by else self.digest()
 
     @property
-    def placed_key(self) -> bytes:
-        """Digest of the key under whose points the tenants' columns of this manifest lie."""
-        return self.coins[0].key_digest if self.coins else self.key_digest
+    def claims(self) -> dict[str, tuple[str, ...]]:
+        """The tenants by the claim that holds of them, the weakest claim first."""
+        ladder = (*below(self.policy.claim), self.policy.claim)
+        every: dict[str, tuple[str, ...]] = dict.fromkeys(ladder, ())
+        for one in self.tenants:
+            every[one.claim or self.policy.claim] += (one.tenant,)
+        return {claim: tenants for claim, tenants in every.items() if tenants}
+
+    @property
+    def coined(self) -> tuple[str, ...]:
+        """The tenants whose slots coins hide, in order."""
+        return tuple(one.tenant for one in self.tenants if self.rules(one.tenant).coined)
+
+    def charged(self, claim: str, tenants: Collection[str]) -> Policy:
+        """The policy by which this window counts in a budget period of tenants that have a claim.  SPEC D.24.4.
+
+        Where one of them has another claim here it is of that, the weakest of several, and no number follows: a window
+        without a coin, or without decoys, bounds nothing for a later one, whatever that is called.  A window that has
+        none of them counts by its coins alone.
+        """
+        others = {one.claim or self.policy.claim for one in self.tenants if one.tenant in tenants} - {claim}
+        found = min(others, key=lambda name: (*LADDER, name).index(name)) if others else claim
+        return self.policy.under(found) if found in below(self.policy.claim) else self.policy
+
+    def rules(self, tenant: str) -> Policy:
+        """The policy that holds for a tenant: the window's, or what it comes to under the tenant's lower claim.
+
+        Raises:
+            CommitmentError: no such tenant.
+        """
+        return self.policy.under(self.index_of(tenant).claim or self.policy.claim)
 
     def digest(self) -> bytes:
         return tagged_hash("manifest", self.encode())
@@ -212,6 +244,15 @@ class Manifest(Message):
             raise CommitmentError("a manifest's tenants must be distinct and sorted, at least one")
         if any(t.dimension != self.policy.dimension for t in self.tenants):
             raise CommitmentError("an index has another dimension than the policy")
+        lower = below(self.policy.claim)
+        for one in self.tenants:
+            if one.claim and one.claim not in lower:
+                raise CommitmentError(
+                    f"tenant {one.tenant!r} is committed to under the claim {one.claim!r}, which is none below the "
+                    f"policy's, {self.policy.claim}"
+                )
+        if all(one.claim for one in self.tenants):
+            raise CommitmentError(f"no tenant has the policy's claim, {self.policy.claim}: it is the highest of them")
         if bool(self.coins) != self.policy.coined:
             raise CommitmentError(
                 f"the claim {self.policy.claim} {'needs a' if self.policy.coined else 'has no'} commitment to coins"
@@ -261,7 +302,7 @@ class Thinning(Message):
     CODECS: ClassVar[Sequence[Codec]] = (HASH, Many(Nested(ThinnedIndex), MAX_TENANTS))
 
     manifest: bytes  #: digest of the window's manifest
-    tenants: tuple[ThinnedIndex, ...]  #: every tenant of the manifest, in its order
+    tenants: tuple[ThinnedIndex, ...]  #: every tenant of the manifest whose claim has a coin, in its order
 
     def validate(self) -> None:
         names = [t.tenant for t in self.tenants]

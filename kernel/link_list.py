@@ -12,8 +12,8 @@ from ragseal.kernel import signature
 from ragseal.kernel.encoding import FLAG, HASH, NAME, SIGNATURE, U32, Blob, Codec, Many, Message, Nested
 from ragseal.kernel.errors import EstimateError
 from ragseal.kernel.estimate import MAX_LINKS, Link, labels_of
+from ragseal.kernel.params import MAX_TENANTS
 from ragseal.kernel.transcript import tagged_hash
-from ragseal.kernel.versions import MAX_TENANTS
 
 
 def pack_links(links: Sequence[Link]) -> bytes:

@@ -34,6 +34,7 @@ COARSE_CANONICAL_BITS = 44
 OVERFLOW_EXPONENT = 64
 GRID_EXPONENT = 80
 
+MAX_TENANTS = 256  #: of a window
 MAX_SHARDS = 64  #: of one index, whatever its class
 MAX_LISTED = 1 << 17  #: ids of one list, of all shards together
 PACKED_BITS = 248  #: of ids with their flags in one field element of the commitment to T

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ragseal.kernel.claims import ANSWERS as ANSWERS
 from ragseal.kernel.claims import EVERY_LIST as EVERY_LIST
 from ragseal.kernel.claims import EXACT as EXACT
-from ragseal.kernel.claims import FORMS, Form, form_of
+from ragseal.kernel.claims import FORMS, Form, below, form_of
 from ragseal.kernel.claims import UNSEEN as UNSEEN
 from ragseal.kernel.claims import UNTIL_DELIVERED as UNTIL_DELIVERED
 from ragseal.kernel.classes import Asked, AttestationClass, Table, table_of
@@ -175,6 +175,27 @@ class Policy(Message):
         """What the claim means to the bytes."""
         return form_of(self.claim)
 
+    def under(self, claim: str) -> Policy:
+        """What the window's policy comes to for a tenant of a lower claim; itself for its own.  SPEC D.24.
+
+        The digest of the table stays that of the policy: a lower claim draws nothing, and has no other table to bind.
+
+        Raises:
+            PolicyError: no claim below the policy's.
+        """
+        if claim == self.claim:
+            return self
+        if claim not in below(self.claim):
+            lower = listed(below(self.claim)) or "none"
+            raise PolicyError(
+                f"a tenant of a window of the claim {self.claim} cannot have the claim {claim!r}: those below it are "
+                f"{lower}"
+            )
+        made = replace(self, claim=claim, decoy_rate=0, delta=NO_DELTA)
+        if form_of(claim).coin:
+            return made
+        return replace(made, hidden=0, **_not_private(self))
+
     @property
     def coined(self) -> bool:
         """Whether slots are hidden by coins."""
@@ -297,18 +318,9 @@ class Policy(Message):
         """What means nothing without decoys has one value, and where nothing is private, what means nothing there."""
         if not self.form.plain:
             return
-        delta = NO_DELTA if self.form.private else NO_NUMBER
-        fixed: dict[str, tuple[object, object]] = {"delta": (self.delta, delta), "decoy_rate": (self.decoy_rate, 0)}
-        if not self.form.private:
-            fixed |= {
-                "epsilon_account": (self.epsilon_account, NO_NUMBER),
-                "k_max": (self.k_max, 1),
-                "gate": (self.gate, False),
-                "chunks_max": (self.chunks_max, 1),
-                "period_start": (self.period_start, self.opens),
-                "guard": (self.guard, OFF),
-            }
-        odd = [f"{name} must be {only}, not {value}" for name, (value, only) in fixed.items() if value != only]
+        fixed = {"delta": NO_DELTA, "decoy_rate": 0} | ({} if self.form.private else _not_private(self))
+        found = {name: getattr(self, name) for name in fixed}
+        odd = [f"{name} must be {only}, not {found[name]}" for name, only in fixed.items() if found[name] != only]
         if odd:
             why = "has no decoys, so that no return is bounded" if self.form.private else "bounds what nobody learns"
             raise PolicyError(f"the claim {self.claim} {why}: {', '.join(odd)}")
@@ -366,6 +378,21 @@ class Policy(Message):
                 f"answers would leave {by} s after their request, and the window is open for "
                 f"{self.closes - self.opens} s: no request could be answered; let it close after {self.opens + by}"
             )
+
+
+def _not_private(policy: Policy) -> dict[str, Any]:
+    """What means nothing where nothing is private, by its name in the policy, and the one value that it has there."""
+    return {
+        "delta": NO_NUMBER,
+        "epsilon_account": NO_NUMBER,
+        "k_max": 1,
+        "gate": False,
+        "chunks_max": 1,
+        "period_start": policy.opens,
+        "guard": OFF,
+        "guard_rho": NO_RHO,
+        "guard_formula": NO_FORMULA,
+    }
 
 
 #: Why a guard that somebody may ask for does not exist.

@@ -15,9 +15,10 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from ragseal.kernel import signature
-from ragseal.kernel.claims import FORMS, form_of
+from ragseal.kernel.claims import FORMS, LADDER, form_of
 from ragseal.kernel.encoding import HASH, NAME, PUBLIC_KEY, SIGNATURE, U64, Codec, Many, Message, Nested, Text
 from ragseal.kernel.errors import EncodingError
+from ragseal.kernel.params import MAX_TENANTS
 from ragseal.kernel.signature import SigningKey
 from ragseal.kernel.transcript import tagged_hash
 
@@ -60,10 +61,12 @@ def minute_text(seconds: int) -> str:
 class Claimed(Message):
     """All that an epsilon needs to be a claim: whom it holds against, for what time, and whose word it rests on.
 
-    A PASS has one, and its line begins with it.  Every symbol of the claim's text has its value here.  SPEC D.12.5.
+    A PASS has one for each claim of its window's tenants, and its line begins with the weakest.  Every symbol of the
+    claim's text has its value here.  SPEC D.12.5.
     """
 
     TAG: ClassVar[str] = "claimed"
+    LATER: ClassVar[int] = 1
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME,
         BOUND,
@@ -75,6 +78,7 @@ class Claimed(Message):
         U64,
         BOUND,
         Many(NAME, len(WORD_OF_THE_PROVIDER)),
+        Many(NAME, MAX_TENANTS),
     )
 
     claim: str  #: `every-list`, `until-delivered`, `answers`, `unseen` or `exact`
@@ -89,6 +93,7 @@ class Claimed(Message):
     #: what rests on the provider's word (SPEC D.11.11), in this order: late, filter, histograms, texts, vocabulary,
     #: embeddings, neighbours
     word: tuple[str, ...]
+    tenants: tuple[str, ...] = ()  #: whom it holds for, in order; none: for every tenant of the window
 
     def validate(self) -> None:
         form = FORMS.get(self.claim)
@@ -96,6 +101,8 @@ class Claimed(Message):
             raise EncodingError(f"a verdict's claim is none of this version's: {self.claim!r}")
         if self.word != tuple(name for name in WORD_OF_THE_PROVIDER if name in self.word):
             raise EncodingError("what rests on the provider's word is named in order, each once, as this version does")
+        if self.tenants != tuple(sorted(set(self.tenants))):
+            raise EncodingError("the tenants of a claim are named in order, each once")
         if not form.private:
             numbers = (self.epsilon, self.delta, self.coalition, self.queries)
             beside = (self.returned, self.period_from, self.left_out, self.epsilon_log)
@@ -140,7 +147,7 @@ class Claimed(Message):
         )
 
 
-CLAIMED = Many(Nested(Claimed), 1)
+CLAIMED = Many(Nested(Claimed), len(LADDER))
 
 
 def _check_bound(name: str, value: str) -> None:
@@ -158,11 +165,38 @@ def _check(outcome: str, claimed: Sequence[Claimed]) -> None:
         raise EncodingError(f"a {outcome} names its claim, coalition, queries, delta and period beside its epsilon")
     for one in claimed:
         one.validate()
+    check_together(claimed)
+
+
+def check_together(claimed: Sequence[Claimed]) -> None:
+    """What a verdict claims for different tenants of one window.
+
+    Raises:
+        EncodingError: not the weakest claim first, each once; or a tenant that none has, or two have.
+    """
+    names = [one.claim for one in claimed]
+    if len(claimed) < 2:
+        if any(one.tenants for one in claimed):
+            raise EncodingError("the one claim of a verdict is about every tenant, and names none")
+        return
+    if names != [name for name in LADDER if name in names]:
+        raise EncodingError("the claims of a verdict stand in order, the weakest first, each once")
+    named = [tenant for one in claimed for tenant in one.tenants]
+    if not all(one.tenants for one in claimed) or len(set(named)) < len(named):
+        raise EncodingError("of several claims in a verdict each names its tenants, and a tenant has one claim")
+
+
+def claims_text(claimed: Sequence[Claimed]) -> str:
+    """What a verdict claims, as its line has it: the weakest claim, and of several each tenant with its own."""
+    said = [one.text() for one in claimed[:1]]
+    if len(claimed) > 1:
+        said.append("tenants=" + ",".join(f"{one.claim}:{word(name)}" for one in claimed for name in one.tenants))
+    return " ".join(said)
 
 
 def found(outcome: str, claimed: Sequence[Claimed]) -> str:
-    """Outcome and claim in one line."""
-    return " ".join((outcome, *(one.text() for one in claimed)))
+    """Outcome and claims in one line."""
+    return " ".join((outcome, *filter(None, [claims_text(claimed)])))
 
 
 def word(name: str) -> str:
@@ -205,7 +239,7 @@ class VerdictEntry(Message):
     window: str  #: the window's name; empty where none was found
     manifest: tuple[bytes, ...]  #: its digest; none where no manifest was found
     outcome: str  #: `PASS`, `SAMPLED-PASS`, `FAIL` or `NO-VERDICT`
-    claimed: tuple[Claimed, ...]  #: of a PASS; else none
+    claimed: tuple[Claimed, ...]  #: of a PASS, the weakest claim first; else none
     time: int  #: seconds since 1970
 
     def validate(self) -> None:
@@ -227,7 +261,7 @@ class AuditVerdict(Message):
     auditor: bytes  #: its key, one of the manifest's
     digest: bytes  #: SHA-256 of the envelope, as its file has it
     outcome: str  #: `PASS`, `SAMPLED-PASS`, `FAIL` or `NO-VERDICT`
-    claimed: tuple[Claimed, ...]  #: of a PASS; else none
+    claimed: tuple[Claimed, ...]  #: of a PASS, the weakest claim first; else none
     signature: bytes  #: of the auditor, purpose "audit-verdict"
 
     def validate(self) -> None:

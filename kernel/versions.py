@@ -14,10 +14,10 @@ from typing import ClassVar
 
 from ragseal.kernel.encoding import HASH, NAME, U32, U64, Codec, Many, Message, Nested
 from ragseal.kernel.errors import CommitmentError
+from ragseal.kernel.params import MAX_TENANTS
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.transcript import tagged_hash
 
-MAX_TENANTS = 256
 ANSWERING = 2  #: of the newest versions: what was prepared over the one before the newest is finished over it
 
 
@@ -64,8 +64,6 @@ class IndexUpdate(Message):
             raise CommitmentError("an update's tenants must be distinct and sorted, at least one")
         if self.number < 1:
             raise CommitmentError("updates of a window's indices are counted from 1")
-        if len({len(one.proof_digests) for one in self.tenants}) > 1:
-            raise CommitmentError("an update has a proof about hidden slots for every tenant or for none")
 
     def index_of(self, tenant: str) -> UpdatedIndex:
         """A tenant's line; CommitmentError if there is none."""

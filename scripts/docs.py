@@ -92,6 +92,7 @@ KEYS = {
     "epsilon": "the accounting: period, odometer, conditions, all accountants, delta by item (SPEC D.11 to D.15)",
     "claim": "the sentence that a PASS stands for, with the value of every symbol in it and whose word it rests on",
     "claimed": "of a PASS: claim, coalition, queries, delta, period and whose word, as the line begins (SPEC D.12.5)",
+    "claims": "where tenants have different claims, each with its tenants and numbers, the weakest first; else empty",
     "rests_on_the_providers_word": "what of a PASS nothing proves, in words; such a PASS is amber (SPEC D.11.11)",
     "does_not_say": "what it does not stand for",
     "policy": "the window's policy, as in the manifest",

@@ -47,11 +47,11 @@ from ragseal.kernel.encoding import (
     Text,
 )
 from ragseal.kernel.estimate import MAX_LINKS
+from ragseal.kernel.params import MAX_TENANTS
 from ragseal.kernel.policy import MAX_DIMENSION, RATIONAL
 from ragseal.kernel.proofs import PROOF_BYTES
 from ragseal.kernel.rotation import MAX_OVERLAP, MAX_TURNS
 from ragseal.kernel.slot_text import Characters, MetadataValue
-from ragseal.kernel.versions import MAX_TENANTS
 
 ROOT = Path(__file__).resolve().parent.parent
 SPEC = ROOT / "spec"

@@ -26,7 +26,7 @@ from ragseal.kernel.policy import Policy
 from ragseal.kernel.verdict import NONE, Claimed
 
 TEXT = (
-    "Every answer of this window is exact: its list has the slots that score highest for the committed question, of "
+    "Every answer is exact: its list has the slots that score highest for the committed question, of "
     "all slots of its tenant's index that score above the window's lower end, at most K of them, the lower slot first "
     "of equal scores, and it has no other. The index is the one that the manifest committed to, or the later version "
     "that the record names. Nothing is private: there is no noise, no decoy and no coin, answers may tell everything "

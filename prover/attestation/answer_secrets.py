@@ -106,7 +106,7 @@ class AnswerSecrets:
             tools.engine,
             opened.key,
             job.version,
-            opened.policy,
+            opened.rules(job.version.tenant),
             job.query(),
             tools.draw,
         )

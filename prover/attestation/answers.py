@@ -78,7 +78,7 @@ class Answers:
         return made
 
     def _opened(self, secrets: WindowSecrets, version: Version, kept: QuerySecrets) -> Openings:
-        policy = secrets.signed.manifest.policy
+        policy = secrets.signed.manifest.rules(version.tenant)
         words = stored_vocabulary(self._state, policy.vocabulary, len(version.matrix)) if policy.answers else None
         read = version.open_text if words is None else words.open_text
         readable = {one.slot for one in kept.returned if one.flag} - set(kept.withheld)

@@ -42,6 +42,10 @@ class OpenWindow:
     def policy(self) -> Policy:
         return self.window.manifest.policy
 
+    def rules(self, tenant: str) -> Policy:
+        """The policy that holds for a tenant: of its claim."""
+        return self.window.manifest.rules(tenant)
+
     @cached_property
     def key(self) -> KeyView:
         """The key that its records are proven under.

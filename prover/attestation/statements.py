@@ -104,11 +104,12 @@ class Statements:
         kept = QuerySecrets.decode(stored[0])
         if (kept.c_y, kept.t_commits) != (record.c_y, record.t_commits):
             raise ProofError(f"the stored secrets of record {seq} belong to another record")
+        tenant = opened.tenant(request.account)
         return Case(
             record=record,
             digest=record.digest(),
             statement=statement_of(
-                window.manifest.policy,
+                opened.rules(tenant),
                 opened.key.cls,
                 c_seed=window.manifest.c_seed,
                 beacon=window.beacon,
@@ -116,7 +117,7 @@ class Statements:
                 t_commits=record.t_commits,
             ),
             kept=kept,
-            version=opened.version(opened.tenant(request.account), request.index_digest),
+            version=opened.version(tenant, request.index_digest),
             key=mechanism.noise_key(opened.secrets.limbs, window.beacon, request.ctx()),
         )
 

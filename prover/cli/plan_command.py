@@ -16,8 +16,8 @@ import click
 from ragseal.accounting.claims import CLAIMS, planned
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.claims import form_of
+from ragseal.kernel.params import MAX_TENANTS
 from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED, rational
-from ragseal.kernel.versions import MAX_TENANTS
 from ragseal.prover.commitment.policy_file import LEAST_UNSEEN, MOST_UNSEEN
 from ragseal.prover.planning import answers, page, rungs, tick_costs
 from ragseal.prover.planning.budgets import UNSEEN, Budget

@@ -161,9 +161,22 @@ def make_version(
     texts: Mapping[int, SlotText],
     draw: Draw,
     coined: bool = False,
+    claim: str = "",
 ) -> Version:
-    """Commit to a tenant's index with fresh secrets; ``coined``: queries wait until it is thinned."""
+    """Commit to a tenant's index with fresh secrets.
+
+    Args:
+        coined: queries wait until it is thinned.
+        claim: of the tenant, where it is lower than the policy's.
+    """
     blinders, public = prove_span(group, key, matrix, draw)
     return Version(
-        tenant=tenant, matrix=matrix, texts=texts, secret=draw(32), blinders=blinders, public=public, coined=coined
+        tenant=tenant,
+        matrix=matrix,
+        texts=texts,
+        secret=draw(32),
+        blinders=blinders,
+        public=public,
+        coined=coined,
+        claim=claim,
     )

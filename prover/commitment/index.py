@@ -129,6 +129,7 @@ class Version:
     number: int = 0  #: of the update that names it; 0: the window's manifest does
     emptied: EmptiedFile | None = None  #: of an update of a window with coins: the proof that hidden slots are empty
     named: bytes = b""  #: how requests call an update's version
+    claim: str = ""  #: of the tenant, where it is lower than the policy's
 
     def __repr__(self) -> str:
         return f"Version({self.tenant!r}, {self.matrix.shape})"
@@ -172,6 +173,7 @@ class Version:
             columns_digest=self.public.columns_digest(),
             opening_digest=self.public.opening_digest(),
             text_root=self.tree.root(),
+            claim=self.claim,
         )
 
     @property
@@ -228,12 +230,15 @@ def save_version(state: State, manifest: bytes, version: Version) -> str:
     return name
 
 
-def load_version(state: State, manifest: bytes, tenant: str, coined: bool = False, number: int = 0) -> Version:
+def load_version(
+    state: State, manifest: bytes, tenant: str, coined: bool = False, number: int = 0, claim: str = ""
+) -> Version:
     """A committed version, and what its coins hide if that is known.
 
     Args:
-        coined: the window has coins.
+        coined: the tenant's claim has coins.
         number: of the update; 0: what the manifest commits to.
+        claim: of the tenant, where it is lower than the policy's.
 
     Raises:
         CommitmentError: this state holds none, or its matrix is not the stored shape.
@@ -262,6 +267,7 @@ def load_version(state: State, manifest: bytes, tenant: str, coined: bool = Fals
         thinned=None if number else _load_thinned(state, manifest, tenant, len(matrix)),
         number=number,
         emptied=emptied,
+        claim=claim,
     )
 
 

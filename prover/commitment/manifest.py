@@ -7,9 +7,10 @@ be served and proven is durable before its manifest enters the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as field_
+from types import MappingProxyType
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -36,6 +37,7 @@ from ragseal.prover.commitment.window_secrets import WindowSecrets
 from ragseal.prover.storage.state import State
 
 Progress = Callable[[str], None]
+NO_CLAIMS: Mapping[str, str] = MappingProxyType({})  #: every tenant has the policy's
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class WindowTerms:
     embedder: bytes  #: C_emb, digest of the embedder's identity
     auditors: Sequence[Seat]  #: who take part in the beacon as such, and are given registry, links and proofs
     carried: CarriedCoins | None = None  #: the coins of an earlier window, if this one throws none
+    claims: Mapping[str, str] = field_(default_factory=dict)  #: of tenants that have a lower one than the policy's
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,14 @@ class CommitmentTools:
     draw: Draw
 
 
-def require_tenants(state: State, known: Sequence[Registration]) -> list[str]:
+def require_tenants(state: State, known: Sequence[Registration], claims: Collection[str] = ()) -> list[str]:
     """The tenants that a window with these accounts would be of, in order.
 
+    Args:
+        claims: tenants that have a claim of their own.
+
     Raises:
-        CommitmentError: no account, or one whose tenant has no documents.
+        CommitmentError: no account, or an account's or a claim's tenant that has no documents.
     """
     names = [name for name, count in index.tenants(state) if count]
     if not known:
@@ -81,6 +87,13 @@ def require_tenants(state: State, known: Sequence[Registration]) -> list[str]:
         raise CommitmentError(
             f"tenant {strangers[0].tenant!r} of account {strangers[0].name!r} has no documents: `ragseal-provider "
             "documents put` adds some"
+        )
+    unknown = sorted(set(claims) - set(names))
+    if unknown:
+        raise CommitmentError(
+            f"the policy names a claim of tenant {unknown[0]!r}, which has no documents: its tenants are "
+            f"{', '.join(sorted(names))}. Correct [tenants] in the "
+            "policy, or add documents with `ragseal-provider documents put`"
         )
     return sorted(names)
 
@@ -99,22 +112,25 @@ def prepare_window(
 
     Raises:
         ConfigurationError: the claim has a coin, and there is no such key.
-        CommitmentError: no documents, no accounts, or an account whose tenant has no documents.
+        CommitmentError: no documents, no accounts, or a tenant of an account or of a claim that has no documents.
+        PolicyError: a tenant's claim that is none below the policy's.
     """
     policy, group, key, draw = terms.policy, tools.group, tools.key, tools.draw
     known = accounts(state)
-    registry, names = window_registry(known, draw), require_tenants(state, known)
+    registry, names = window_registry(known, draw), require_tenants(state, known, terms.claims)
     if policy.coined and tools.thinning is None:
         raise ConfigurationError(
             "the policy's claim has a coin, which takes a thinning key: `ragseal-provider fetch-keys`"
         )
-    placed: ColumnKey = tools.thinning if policy.coined and tools.thinning is not None else key
+    thinning: ColumnKey = key if tools.thinning is None else tools.thinning
     versions = []
     for name in names:
         slots = policy.capacity(key.cls)
         progress(f"committing to the index of tenant {name} ({slots} slots, {policy.dimension} columns)")
         matrix, texts = index.current(documents, name, slots, policy.dimension)
-        versions.append(make_version(group, placed, name, matrix, texts, draw, policy.coined))
+        claim = terms.claims.get(name, policy.claim)
+        coined, lower = policy.under(claim).coined, "" if claim == policy.claim else claim
+        versions.append(make_version(group, thinning if coined else key, name, matrix, texts, draw, coined, lower))
     seed, nonce = draw(32), draw(32)
     window_key = Ed25519PrivateKey.from_private_bytes(draw(32))
     carried = terms.carried
@@ -134,7 +150,7 @@ def prepare_window(
         window_key=signature.public_bytes(window_key),
         beacon_commitment=beacon_commitment(PROVIDER, nonce),
         auditors=tuple(terms.auditors),
-        coins=() if coin_seed is None else (_coin_commitment(coin_seed, placed, carried),),
+        coins=() if coin_seed is None else (_coin_commitment(coin_seed, thinning, carried),),
     )
     manifest.validate()
     return WindowSecrets(

@@ -47,6 +47,7 @@ COSINE_ONE = SCORE_UNIT * SCORE_UNIT
 MAX_FILE = 1 << 16
 MAX_RATIONAL = 64  #: characters of a fraction in lowest terms, as the kernel reads it
 TIMES = ("opens", "closes", "period_start")
+TENANTS = "tenants"  #: the table of tenants that have a claim of their own
 MOST_UNSEEN = certified_unseen(1, chunks=1, periods=1)  #: of a coin that hides one slot in 2^COIN_BITS
 ANSWERED_BY = 30  #: seconds, of a policy file of the claim answers that names none
 GUARD_RHO = "1/20"  #: of a guard whose policy file names none: that of Mirabel's experiments
@@ -126,6 +127,8 @@ duration = 86400          # seconds the window takes queries, from its opening o
 # guard = "returned"      # of each answer one text is withheld: the best one where it is too near to the question
 # guard_rho = "1/20"      # how rarely the best score of an unrelated question is taken for too near
 # period_start = ...      # windows from then on share one budget; left out, the period of the window before goes on
+# [tenants.NAME]          # a tenant with a lower claim than the others: "unseen", or "exact", where nothing is private
+# claim = "exact"
 """
 
 
@@ -172,7 +175,7 @@ def policy_values(data: bytes, what: str = "the policy") -> dict[str, Any]:
 
 def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) -> Policy:
     """As :func:`load_policy`, from the file's table."""
-    unknown = sorted(set(values) - set(_REQUIRED) - set(_DEFAULTS))
+    unknown = sorted(set(values) - set(_REQUIRED) - set(_DEFAULTS) - {TENANTS})
     if unknown:
         nearest = {key: difflib.get_close_matches(key, [*_REQUIRED, *_DEFAULTS], 1) for key in unknown}
         named = ", ".join(
@@ -258,6 +261,32 @@ def _embeddings(values: dict[str, Any]) -> bool:
             f'"{REPORTED}" counts the others in the verdict; not {texts.shown(values["embeddings"])}'
         )
     return bool(values["embeddings"] == CHECKED)
+
+
+def tenant_claims(values: dict[str, Any], policy: Policy) -> dict[str, str]:
+    """The lower claims of single tenants, by their names: ``[tenants.NAME]`` with ``claim = "exact"``.  SPEC D.24.
+
+    Args:
+        values: the file's table, of which ``policy`` was read.
+
+    Raises:
+        PolicyError: no table of tenants, something else than a claim in it, or a claim that is none below the policy's.
+    """
+    tables = values.get(TENANTS, {})
+    if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
+        raise PolicyError('policy: what a tenant has of its own stands in a table: [tenants.NAME], claim = "exact"')
+    found = {}
+    for name, own in sorted(tables.items()):
+        said = f"[tenants.{texts.shown(name)}]"
+        if set(own) != {"claim"} or not isinstance(own["claim"], str):
+            raise PolicyError(f'policy: {said} has a claim and nothing else, such as claim = "exact"')
+        try:
+            lower = policy.under(own["claim"]).claim
+        except PolicyError as error:
+            raise PolicyError(f"policy: {said}: {error}") from None
+        if lower != policy.claim:
+            found[name] = lower
+    return found
 
 
 def _fixed(form: Form) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Phase A, thinning: once the beacon is complete, the slots that coins hide are emptied, with a proof.  SPEC A.11.
 
-Every tenant's thinned columns are durable before the log names them; a run that broke off in between begins anew, with
+Thinned columns are durable before the log names them; a run that broke off in between begins anew, with
 the same coins, since they follow from the committed seed and the beacon.
 """
 
@@ -35,7 +35,7 @@ def thin_window(
     draw: Draw,
     progress: Progress = lambda _: None,
 ) -> Thinning:
-    """Thin every tenant's index by the coins of this throw; what the entry names is durable when this returns.
+    """Thin the index of every tenant whose claim has a coin; what the entry names is durable when this returns.
 
     Args:
         key: of the attestation, under whose points records commit to scores.
@@ -47,7 +47,8 @@ def thin_window(
     """
     digest = window.signed.manifest.digest()
     entries = []
-    for tenant, version in sorted(window.versions.items()):
+    for tenant in window.signed.manifest.coined:
+        version = window.versions[tenant]
         progress(f"thinning the index of tenant {tenant}")
         thinned = thin_version(group, key, backend, window, version, throw, draw)
         store_thinned(state, digest, tenant, thinned)

@@ -55,12 +55,11 @@ def store_update(state: State, made: UpdateSecrets) -> None:
         settle(version.texts, slots.version_slots(state, manifest, version.tenant, number))
 
 
-def load_update(state: State, entry: IndexUpdate, coined: bool) -> UpdateSecrets:
+def load_update(state: State, entry: IndexUpdate) -> UpdateSecrets:
     """What :func:`store_update` kept.
 
     Args:
         entry: the log's.
-        coined: the window has coins.
 
     Raises:
         CommitmentError: this state holds no such versions, or others than the log names: answers from those would
@@ -72,7 +71,7 @@ def load_update(state: State, entry: IndexUpdate, coined: bool) -> UpdateSecrets
         )
     versions = {}
     for line in entry.tenants:
-        version = index.load_version(state, entry.manifest, line.tenant, coined, entry.number)
+        version = index.load_version(state, entry.manifest, line.tenant, bool(line.proof_digests), entry.number)
         if version.updated != line:
             raise CommitmentError(
                 f"this provider's state does not hold version {entry.number} of the index of tenant {line.tenant!r} "

@@ -197,15 +197,18 @@ def load_window(state: State, manifest: bytes, thinning: Thinning | None = None)
     if found is None:
         raise CommitmentError("this provider's state holds no secrets of that window: restore state.db from a backup")
     signed, seed, nonce, blinding, coin_seed = found
+    said = SignedManifest.decode(signed)
+    claims = {one.tenant: (one.tenant in said.manifest.coined, one.claim) for one in said.manifest.tenants}
     loaded = WindowSecrets(
-        signed=SignedManifest.decode(signed),
+        signed=said,
         key=load_window_key(state, manifest),
         seed=seed,
         nonce=nonce,
         blinding=blinding,
         versions={
-            tenant: index.load_version(state, manifest, tenant, coin_seed is not None)
+            tenant: index.load_version(state, manifest, tenant, coined, claim=claim)
             for (tenant,) in state.rows("SELECT tenant FROM versions WHERE manifest = ? AND number = 0", (manifest,))
+            for coined, claim in (claims.get(tenant, (False, "")),)
         },
         registry={a.pseudonym: a for a in window_accounts(state, manifest)},
         late=partial(window_account, state, manifest),

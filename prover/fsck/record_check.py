@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Callable, Iterator
 
 from ragseal.backends.poseidon import commit_lists, noise_key
-from ragseal.groth16.keys import KeyView
 from ragseal.kernel import field, proofs
 from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import POINT_BYTES, Group
@@ -125,7 +124,7 @@ class RecordCheck:
                 kept = secrets_of_record(self._state, record)
                 self._check_commitments(opened, tools, record, kept)
                 self._check_answer(answers, opened, record)
-                self._check_proof(opened.key, tools.group, record)
+                self._check_proof(opened, tools.group, record)
             except AuditError as error:
                 yield f"record {seq} of window {self._window.manifest.window!r}: {error}"
             progress(1)
@@ -138,7 +137,7 @@ class RecordCheck:
         version, e = opened.version(account.tenant, request.index_digest), decode_embedding(kept.embedding)
         if embedding_commitment(group, embedding_generators(group, len(e)), e, kept.blinder) != request.c_e:
             raise ProofError("C_e does not open to the embedding kept for it")
-        policy, cls = opened.policy, opened.key.cls
+        policy, cls = opened.rules(account.tenant), opened.key.cls
         if record_commitment(group, opened.key, version, policy, kept) != record.c_y:
             raise ProofError("C_y does not open to the scores and blinder kept for it")
         if commit_lists(cls, kept.t_salt, kept.returned, policy.shards) != record.t_commits:
@@ -160,9 +159,9 @@ class RecordCheck:
         point = open_checkpoint(body.checkpoint, self._journal.ledger.verifier).checkpoint
         verify_inclusion(leaf_hash(record.encode()), body.index, point.size, receipt.path, point.root)
 
-    def _check_proof(self, key: KeyView, group: Group, record: Record) -> None:
+    def _check_proof(self, opened: OpenWindow, group: Group, record: Record) -> None:
         """A stored proof is of this record and holds."""
-        window = self._window
+        window, key = self._window, opened.key
         query = "SELECT entry FROM proofs WHERE manifest = ? AND seq = ?"
         stored = self._state.row(query, (window.digest, record.seq))
         if stored is None:
@@ -171,11 +170,10 @@ class RecordCheck:
         if (entry.seq, entry.record_digest) != (record.seq, record.digest()):
             raise ProofError("the proof kept for it is of a different record")
         assert window.beacon is not None
-        manifest = window.manifest
-        statement = statement_of(
-            manifest.policy, key.cls, manifest.c_seed, window.beacon, record.signed.request.ctx(), record.t_commits
-        )
-        (c_w,) = proofs.shifted_scores(group, [record.c_y], key.sum_y, manifest.policy, key.cls)
+        request, c_seed = record.signed.request, window.manifest.c_seed
+        rules = opened.rules(opened.tenant(request.account))
+        statement = statement_of(rules, key.cls, c_seed, window.beacon, request.ctx(), record.t_commits)
+        (c_w,) = proofs.shifted_scores(group, [record.c_y], key.sum_y, rules, key.cls)
         item = BatchItem(record, entry.record_digest, "", statement, c_w, entry)
         for one in proof_equations(key.cls, key.digest, key.committed, item):
             key.verify(one.clear, one.c_w, one.committed, one.proof)

@@ -75,7 +75,7 @@ def _update_problems(state: State, window: Window, update: IndexUpdate) -> Itera
         try:
             if stored is None:
                 found = None
-            elif window.manifest.coins:
+            elif line.proof_digests:
                 found = EmptiedFile.decode(stored[0]).entry(line.tenant, line.text_root)
             else:
                 found = plain_entry(IndexFile.decode(stored[0]), line.tenant, line.text_root)

@@ -103,7 +103,7 @@ def check_window(provider: Provider, window: Window, whole: bool, report: Report
                     for problem in dropped_problems(state, window, update):
                         report.found(f"{where}: {problem}")
                 else:
-                    kept = load_update(state, update, bool(manifest.coins))
+                    kept = load_update(state, update)
                     check_columns(secrets, kept.versions, tools, key, report)
                 made = enrolments(state, window.digest, update.number)
                 if registry_root(made, manifest, update.number) != update.registry_root:

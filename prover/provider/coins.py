@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ragseal.groth16.provers import ThinningBackend
@@ -107,12 +107,15 @@ class Coins:
         self._windows.forget(window.digest)
         return made
 
-    def carried(self, policy: Policy, seats: Sequence[Seat]) -> Window | None:
+    def carried(self, policy: Policy, seats: Sequence[Seat], claims: Mapping[str, str]) -> Window | None:
         """The window whose coins the next one of this policy and these auditors carries on; None: it throws its own.
 
         It throws its own, too, once documents of that coin period were placed afresh (SPEC A.11.10).
+
+        ``claims``: of tenants that have a lower one than the policy's: those without a coin need none.
         """
-        tenants = [name for name, count in index.tenants(self._state) if count]
+        known = [name for name, count in index.tenants(self._state) if count]
+        tenants = [name for name in known if policy.under(claims.get(name, policy.claim)).coined]
         first = self._history.carried(policy, seats, tenants)
         return None if first is None or placed_afresh(self._state, first.digest) else first
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ragseal.accounting.claims import claim_of
@@ -25,7 +25,7 @@ from ragseal.prover.commitment.agreed import Agreed
 from ragseal.prover.commitment.answer_size import AnswerBound
 from ragseal.prover.commitment.enrolling import OpenEnrolments, open_enrolments
 from ragseal.prover.commitment.loaded import Loaded
-from ragseal.prover.commitment.manifest import CarriedCoins, Progress, WindowTerms
+from ragseal.prover.commitment.manifest import NO_CLAIMS, CarriedCoins, Progress, WindowTerms
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.readings import Readings
 from ragseal.prover.commitment.room import require_room
@@ -108,7 +108,7 @@ class Provider:
         window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
         if not 0 < number <= len(window.updates):
             raise CommitmentError(f"window {window.manifest.window!r} has no version {number} of its indices")
-        return load_update(self.state, window.updates[number - 1][1], bool(window.manifest.coins))
+        return load_update(self.state, window.updates[number - 1][1])
 
     def _load_enrolments(self, key: bytes) -> OpenEnrolments:
         window, number = self.journal.history.window(key[:-4]), int.from_bytes(key[-4:], "big")
@@ -170,12 +170,14 @@ class Provider:
         auditors: Sequence[Seat] = (),
         new_coins: bool = False,
         agreed: Agreed | None = None,
+        claims: Mapping[str, str] = NO_CLAIMS,
     ) -> Entry:
         """Phase A: commit to every index and enter the manifest in the ledger.
 
         Args:
             new_coins: throw coins, over new places, although the newest throw of the budget period could be carried on.
             agreed: what the epsilon that was agreed to rests on; None: nobody was asked.
+            claims: of tenants that have a lower one than the policy's, by their names.
 
         Raises:
             CommitmentError: the window's name was used, it overlaps another, nothing to commit to, or not what was
@@ -183,7 +185,7 @@ class Provider:
             ConfigurationError: no auditor's key is known.
             PolicyError, ProofError, LedgerError: as they say.
         """
-        made = self.prepare(policy, window, progress, auditors, new_coins, agreed)
+        made = self.prepare(policy, window, progress, auditors, new_coins, agreed, claims)
         progress("entering the manifest in the ledger")
         return self.journal.append_now(lambda: made)
 
@@ -195,6 +197,7 @@ class Provider:
         auditors: Sequence[Seat] = (),
         new_coins: bool = False,
         agreed: Agreed | None = None,
+        claims: Mapping[str, str] = NO_CLAIMS,
     ) -> SignedManifest:
         """The manifest of a new window, all of whose secrets are durable by then.  Blocks; raises as :meth:`commit`.
 
@@ -206,9 +209,9 @@ class Provider:
         if policy.answers:
             stored_vocabulary(self.state, policy.vocabulary, backends.keys.newest().cls.N)
         self.require_answerable(policy)
-        manifest.require_tenants(self.state, registry.accounts(self.state))  # before documents get other places
+        manifest.require_tenants(self.state, registry.accounts(self.state), claims)  # before documents get other places
         thinning = self.coins.keys().newest() if policy.coined else None
-        first = None if new_coins else self.carried(policy, seats)
+        first = None if new_coins else self.carried(policy, seats, claims)
         if agreed is not None:
             agreed.check_coins(b"" if first is None else first.digest)
         if first is None and (policy.coined or new_coins):
@@ -230,6 +233,7 @@ class Provider:
                     backends.embedder.identity().digest(),
                     seats,
                     None if first is None else CarriedCoins(first.digest, self.coins.seed(first)),
+                    claims,
                 ),
                 progress,
             )
@@ -260,13 +264,17 @@ class Provider:
         """Close a window of a provider that does not serve.  CommitmentError: it is not open."""
         return self.journal.append_now(lambda: self.closing(window))
 
-    def carried(self, policy: Policy, auditors: Sequence[Seat] = ()) -> Window | None:
+    def carried(
+        self, policy: Policy, auditors: Sequence[Seat] = (), claims: Mapping[str, str] = NO_CLAIMS
+    ) -> Window | None:
         """The window whose coins the next one of this policy carries on; None where it throws its own.
+
+        ``claims``: as of :meth:`commit`.
 
         Raises:
             ConfigurationError: no auditor's key is known.
         """
-        return self.coins.carried(policy, self.seats(auditors)) if policy.coined else None
+        return self.coins.carried(policy, self.seats(auditors), claims) if policy.coined else None
 
     def update(self, window: Window, time: int) -> UpdateSecrets:
         """The next version of every index of a window, of all documents that are there now.  Blocks.

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from ragseal.accounting.claims import named
 from ragseal.circuits.circuit import class_digest
 from ragseal.kernel.attestation import COARSE_TIME
 from ragseal.kernel.beacon import Seat
+from ragseal.kernel.claims import LADDER
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.enrolment import places_for
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError, PolicyError
 from ragseal.kernel.policy import Policy
 from ragseal.prover.commitment import growth, registry, window_secrets
 from ragseal.prover.commitment.agreed import Agreed
-from ragseal.prover.commitment.manifest import Progress
-from ragseal.prover.commitment.policy_file import Binding, policy_values, read_policy
+from ragseal.prover.commitment.manifest import Progress, require_tenants
+from ragseal.prover.commitment.policy_file import Binding, policy_values, read_policy, tenant_claims
 from ragseal.prover.planning import consent, spending
 from ragseal.prover.provider import assembly
 from ragseal.prover.provider.provider import Provider
@@ -58,6 +60,7 @@ class Proposal:
     cls: AttestationClass
     terms: dict[str, Any]  #: of :func:`ragseal.prover.planning.consent.terms`
     spent: dict[str, Any]  #: of :func:`ragseal.prover.planning.spending.spending`
+    claims: Mapping[str, str]  #: of tenants that have a lower one than the policy's
     agreed: Agreed  #: what the terms rest on
     new_coins: bool  #: whether coins are thrown anew although those of a window could be carried on
     left_out: str  #: why documents go on waiting; "" where none waits, or all have a place now
@@ -143,9 +146,18 @@ def _propose(provider: Provider, cls: AttestationClass, asked: _Terms) -> Propos
         accounts = places_for(accounts)  # as many may have asked by the window's end
     rules = read_policy(values, binding, partial(assembly.advertised_epsilon, accounts=accounts))
     assembly.check_promises(rules, cls, accounts)
-    first = None if asked.new_coins else provider.carried(rules, asked.auditors)
+    claims = tenant_claims(values, rules)
+    names = require_tenants(provider.state, registry.accounts(provider.state), claims)
+    if names and set(names) <= set(claims):
+        raise PolicyError(
+            f"every tenant has a claim below the policy's, which is {rules.claim}: let the policy have the highest of "
+            f"theirs, {rules.under(max(claims.values(), key=LADDER.index)).claim}, and [tenants] those that are lower"
+        )
+    first = None if asked.new_coins else provider.carried(rules, asked.auditors, claims)
     coins = b"" if first is None else first.digest
-    spent = spending.spending(list(history.windows.values()), assembly.circuit_class, rules, accounts, coins)
+    tenants = {name: claims.get(name, rules.claim) for name in names}
+    known = list(history.windows.values())
+    spent = spending.spending(known, assembly.circuit_class, rules, accounts, coins, tenants)
     terms = consent.terms(rules, cls, spent)
     consent.require(terms, asked.agreed, spent.get("error"))
     following = history.following
@@ -156,6 +168,7 @@ def _propose(provider: Provider, cls: AttestationClass, asked: _Terms) -> Propos
         cls=cls,
         terms=terms,
         spent=spent,
+        claims=claims,
         agreed=Agreed(accounts, coins),
         new_coins=asked.new_coins,
         left_out="",
@@ -198,6 +211,7 @@ def _told(provider: Provider, made: Window, proposal: Proposal, seconds: float) 
         **proposal.terms,
         "budget": proposal.spent,
         "news": news(None if before is None else before.manifest, made.manifest),
+        "tenants": {tenant: claim for claim, tenants in made.manifest.claims.items() for tenant in tenants},
         "explanation": explained,
         "seconds": round(seconds, 2),
     }
@@ -215,6 +229,12 @@ def _told(provider: Provider, made: Window, proposal: Proposal, seconds: float) 
     if before is not None and not said:
         last = before.manifest.window
         said.append(f"nothing is new: tenants, accounts, auditors, keys and policy are those of window {last}")
+    said += [
+        f"tenant {', '.join(tenants)} has the claim {claim} here, which is lower than the window's, {policy.claim}: "
+        f"{named(claim).in_short()[0]}"
+        for claim, tenants in made.manifest.claims.items()
+        if claim != policy.claim
+    ]
     times = f"{when(policy.opens)} to {when(policy.closes)}"
     said.append(f"window {name} is committed, for {times}, manifest {made.digest.hex()}")
     if proposal.carried:
@@ -232,12 +252,20 @@ def _before(provider: Provider, made: Window) -> Window | None:
 
 def documents_said(provider: Provider, manifest: bytes, slots: int) -> list[str]:
     """What a window's documents do to its numbers: those of two tenants, and those of more parts than it counts."""
-    if not provider.journal.history.window(manifest).manifest.policy.form.private:
+    made = provider.journal.history.window(manifest).manifest
+    if not made.policy.form.private:
         return []
+    of = {tenant: claim for claim, tenants in made.claims.items() for tenant in tenants}
     shared = window_secrets.shared_documents(provider.state, manifest)
     said = [
-        f"tenants {one} and {other} hold {count} of the same documents: epsilon bounds each index by itself, so "
-        "accounts of both that work together learn about these documents twice as much"
+        f"tenants {one} and {other} hold {count} of the same documents: "
+        + (
+            "epsilon bounds each index by itself, so accounts of both that work together learn about these documents "
+            "twice as much"
+            if of[one] == of[other]
+            else f"they have the claims {of[one]} and {of[other]}, and of these documents only the weaker one holds, "
+            f"{min(of[one], of[other], key=LADDER.index)}, since accounts of both may work together"
+        )
         for one, other, count in shared
     ]
     return said + split_said(window_secrets.split_documents(provider.state, manifest, slots), slots)
@@ -267,7 +295,8 @@ def commit(
     started = time.monotonic()
     progress("checking the policy")
     proposal = propose(provider, policy_file, agreed, None, auditors, new_coins)
-    provider.commit(proposal.policy, name, progress, auditors, proposal.new_coins, proposal.agreed)
+    terms = progress, auditors, proposal.new_coins, proposal.agreed, proposal.claims
+    provider.commit(proposal.policy, name, *terms)
     return told(provider, provider.journal.history.named(name), proposal, time.monotonic() - started)
 
 
@@ -290,7 +319,7 @@ async def commit_while_serving(
     async with serving.committing:
         progress("checking the policy")
         proposal = await serving.aside(lambda: propose(provider, policy_file, agreed, times, auditors, new_coins))
-        terms = progress, auditors, proposal.new_coins, proposal.agreed
+        terms = progress, auditors, proposal.new_coins, proposal.agreed, proposal.claims
         signed = await serving.aside(lambda: provider.prepare(proposal.policy, name, *terms))
         made = Window(signed, signed.manifest.digest(), 0)
         await asyncio.to_thread(provider.coins.load_key, made)  # or its beacon ends in nothing

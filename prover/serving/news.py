@@ -27,6 +27,13 @@ def news(before: Manifest | None, after: Manifest) -> list[str]:
             f"{_count(len(after.tenants), 'tenant')} ({names}), auditors {_names(one.owner for one in after.auditors)}"
         ]
     found = _sets("tenant", [one.tenant for one in before.tenants], [one.tenant for one in after.tenants])
+    was = {tenant: claim for claim, tenants in before.claims.items() for tenant in tenants}
+    found += [
+        f"tenant {tenant} has the claim {claim}, {was[tenant]} before"
+        for claim, tenants in after.claims.items()
+        for tenant in tenants
+        if was.get(tenant, claim) != claim and (claim != after.policy.claim or was[tenant] != before.policy.claim)
+    ]
     old_seats = {one.owner: one.public_key for one in before.auditors}
     new_seats = {one.owner: one.public_key for one in after.auditors}
     found += _sets("auditor", old_seats, new_seats)

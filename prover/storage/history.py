@@ -129,7 +129,9 @@ class History:
             self.throw(manifest)
 
     def carried(self, policy: Policy, auditors: Sequence[Seat], tenants: Collection[str]) -> Window | None:
-        """The window whose coins a next one of this policy, with these auditors and tenants, carries on.
+        """The window whose coins a next one of this policy, with these auditors, carries on.
+
+        ``tenants``: of the next one, those whose claim has a coin.
 
         The newest throw of the budget period, if it was thinned by and hides as many: any other choice would cost a
         throw more.
@@ -143,7 +145,7 @@ class History:
                 continue
             same = known.policy.hidden == policy.hidden and known.policy.period_start == policy.period_start
             same = same and same_coins(known.policy, policy)
-            same = same and {one.tenant for one in known.tenants}.issuperset(tenants)
+            same = same and set(known.coined).issuperset(tenants)
             return window if same and window.thinning is not None and known.auditors == tuple(auditors) else None
         return None
 

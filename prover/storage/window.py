@@ -215,13 +215,11 @@ class Window:
         self.openings[message.owner] = message.nonce
 
     def add_thinning(self, message: Thinning) -> None:
-        """Raises CommitmentError: no coin, twice, before the beacon is complete, or not of the manifest's tenants."""
-        if not self.manifest.coins:
-            raise CommitmentError(f"the window's claim {self.manifest.policy.claim} has no coin: nothing is thinned")
+        """Raises CommitmentError: twice, before the beacon is complete, or not of the tenants with a coin."""
         if self.stage is not Stage.SEALED or self.missing() or self.thinning is not None:
             raise CommitmentError("indices are thinned once, after the beacon's last opening")
-        if [one.tenant for one in message.tenants] != [one.tenant for one in self.manifest.tenants]:
-            raise CommitmentError("the thinned indices are not those of the manifest's tenants")
+        if tuple(one.tenant for one in message.tenants) != self.manifest.coined:
+            raise CommitmentError("the thinned indices are not those of the manifest's tenants with a coin")
         self.thinning = message
 
     def add_open(self, message: WindowOpen) -> None:
@@ -247,8 +245,10 @@ class Window:
             raise CommitmentError("the window's closing time has passed")
         if [one.tenant for one in message.tenants] != [one.tenant for one in self.manifest.tenants]:
             raise CommitmentError("the update is not of the manifest's tenants")
-        if any(bool(one.proof_digests) != bool(self.manifest.coins) for one in message.tenants):
-            raise CommitmentError("an update has proofs about hidden slots if the claim has a coin, and only then")
+        if tuple(one.tenant for one in message.tenants if one.proof_digests) != self.manifest.coined:
+            raise CommitmentError(
+                "an update has a proof about hidden slots of every tenant whose claim has a coin, and of no other"
+            )
         self.updates.append((index, message))
         self.numbers |= {message.index_digest(one.tenant): message.number for one in message.tenants}
         self.time = max(self.time, message.time)

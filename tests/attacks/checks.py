@@ -35,6 +35,8 @@ from ragseal.kernel import (
 from ragseal.kernel import commitment as phase_a
 from ragseal.kernel import policy as kernel_policy
 from ragseal.kernel import proofs as batches
+from ragseal.kernel import verdict as verdict_messages
+from ragseal.kernel.claims import below
 from ragseal.kernel.decoys import stated as decoys_stated
 from ragseal.kernel.enrolment import Enrolment
 from ragseal.kernel.params import R
@@ -63,6 +65,7 @@ from ragseal.verifier.steps import (
     lifespan,
     log,
     manifest,
+    period,
     proofs,
     receipts,
     records,
@@ -310,6 +313,18 @@ ENTERED_AS_IT_IS = Guard(verdict_log, "check_entered", "InclusionBundle.from_tex
 DRAWS = Check(kernel_policy, "check_draws")
 PLAIN_POLICY = Check(Policy, "_validate_plain")
 MIXED_CLAIMS = Check(until_delivered, "one_claim")
+#: A window is charged by its own claim or the asked one, whatever its tenants were shown.
+CHARGED_BY_TENANT = Check(
+    phase_a.Manifest,
+    "charged",
+    lambda made, claim, _: made.policy.under(claim) if claim in below(made.policy.claim) else made.policy,
+)
+COINS_COUNT = Check(period, "_of_coins_that_count", lambda *_: [])
+LOWER_CLAIM = Guard(phase_a.Manifest, "validate", "none below the")
+HIGHEST_CLAIM = Guard(phase_a.Manifest, "validate", "the highest of them")
+CLAIMS_IN_ORDER = Guard(verdict_messages, "check_together", "weakest first")
+TENANTS_NAMED = Guard(verdict_messages, "check_together", "a tenant has one claim")
+ONE_CLAIM_NAMES_NONE = Guard(verdict_messages, "check_together", "names none")
 NO_NUMBER = Guard(Claimed, "validate", "it has no number")
 NO_RETURN = Guard(Claimed, "validate", "bounds no return")
 CLAIM_BY_NAME = Guard(audit_command, "not_enough", "has no epsilon")
@@ -413,6 +428,13 @@ CHECKS: dict[str, Removable] = {
     "rungs: what means nothing has one value": PLAIN_POLICY,
     "rungs: a period makes one claim": MIXED_CLAIMS,
     "rungs: exact has no number": NO_NUMBER,
+    "tenants: a window counts by what its tenants were shown": CHARGED_BY_TENANT,
+    "tenants: windows of the same coins count": COINS_COUNT,
+    "tenants: a claim below the policy's": LOWER_CLAIM,
+    "tenants: one has the policy's claim": HIGHEST_CLAIM,
+    "tenants: claims of a verdict in order": CLAIMS_IN_ORDER,
+    "tenants: each has one claim in a verdict": TENANTS_NAMED,
+    "tenants: one claim names none": ONE_CLAIM_NAMES_NONE,
     "rungs: unseen has no return": NO_RETURN,
     "rungs: a PASS without an epsilon is asked for by name": CLAIM_BY_NAME,
     "rungs: exact is not thinned": EXACT_IS_NOT_THINNED,

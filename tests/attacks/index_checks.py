@@ -126,7 +126,7 @@ PROVIDER_UPDATE_HERE = Guard(Window, "add_update", "whose policy has ticks")
 PROVIDER_UPDATE_GAPLESS = Guard(Window, "add_update", "does not follow version")
 PROVIDER_UPDATE_LATER = Guard(Window, "add_update", "no later tick")
 PROVIDER_UPDATE_TENANTS = Guard(Window, "add_update", "the update is not of the manifest")
-PROVIDER_UPDATE_COINS = Guard(Window, "add_update", "proofs about hidden slots")
+PROVIDER_UPDATE_COINS = Guard(Window, "add_update", "proof about hidden slots")
 PROVIDER_RECORD_NEWEST = Guard(Window, "add_record", "newest versions")
 PROVIDER_RECORD_OVERDUE = Guard(Window, "add_record", "long overdue")
 
@@ -161,7 +161,6 @@ ABANDONED_COUNT = Check(period, "_abandoned", lambda *_: ((), (), ()))
 ONE_CLAIM = Guard(delivered_period, "delivered_period", "make a claim other")
 PLACES_OF_THE_PERIOD = Guard(epsilon, "known_class", "places are not proven enough")
 
-PROVIDER_NO_COIN_NO_THINNING = Guard(Window, "add_thinning", "nothing is thinned")
 PROVIDER_THINNED_ONCE = Guard(Window, "add_thinning", "thinned once, after")
 PROVIDER_THINNED_TENANTS = Guard(Window, "add_thinning", "not those of the manifest")
 PROVIDER_THINNED = Guard(Window, "add_open", "after its indices are thinned")
@@ -234,7 +233,6 @@ INDEX_CHECKS: dict[str, Removable] = {
     "coin: abandoned windows count": ABANDONED_COUNT,
     "coin: one claim a period": ONE_CLAIM,
     "coin: places of the period's classes": PLACES_OF_THE_PERIOD,
-    "provider: no thinning without a coin": PROVIDER_NO_COIN_NO_THINNING,
     "provider: thinned once, in time": PROVIDER_THINNED_ONCE,
     "provider: thinned for the manifest's tenants": PROVIDER_THINNED_TENANTS,
     "provider: thinned before it opens": PROVIDER_THINNED,

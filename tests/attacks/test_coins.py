@@ -38,7 +38,6 @@ from tests import simulator
 from tests.attacks import checks
 from tests.attacks.checks import (
     PROVIDER_COIN_ONCE,
-    PROVIDER_NO_COIN_NO_THINNING,
     PROVIDER_THINNED,
     PROVIDER_THINNED_ONCE,
     PROVIDER_THINNED_TENANTS,
@@ -382,9 +381,9 @@ def test_a_providers_ledger_thins_no_window_without_a_coin() -> None:
     world = opened(coined=False)
     entries = tuple(ThinnedIndex(name, bytes(32), bytes(32), bytes(32)) for name in sorted(world.tenants))
     world.messages.insert(world.at(WindowOpen), Thinning(world.digest, entries))
-    with pytest.raises(LedgerError, match="has no coin: nothing is thinned"):
+    with pytest.raises(LedgerError, match="not those of the manifest's tenants with a coin"):
         replayed(world)
-    with without(PROVIDER_NO_COIN_NO_THINNING):
+    with without(PROVIDER_THINNED_TENANTS):
         replayed(world)
 
 

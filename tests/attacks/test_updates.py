@@ -271,7 +271,7 @@ def test_an_honest_program_enters_updates_of_windows_with_ticks_only() -> None:
     made = bare.made(1)
     lines = tuple(replace(one, proof_digests=()) for one in made.tenants)
     bare.messages.append(replace(made, tenants=lines))
-    with pytest.raises(CommitmentError, match="proofs about hidden slots"):
+    with pytest.raises(CommitmentError, match="proof about hidden slots"):
         taken(bare)
     with without(checks.PROVIDER_UPDATE_COINS):
         taken(bare)

@@ -321,7 +321,7 @@ def eleventh(log: Log, name: str, own: Auditor, said: dict[str, Any], tallies: S
     say = said.update
     span = period(seen, window, own)
     accounted = epsilon.check_period(seen, window, own, span, say)
-    alone = epsilon.check_advertised(window, say)
+    alone = epsilon.check_advertised(window, say=say)
     verdict.budget = epsilon.make_budget(seen, window, own, accounted, alone, tallies, say)
     verdict.verdict, verdict.log, verdict.log_size = PASS, seen.signed, seen.size
     return verdict

@@ -107,7 +107,6 @@ def test_the_share_that_coins_hide_is_the_policy_s(bench: Any, monkeypatch: pyte
     result = client.ask("json")
     [window] = program.windows_of(bench.state)
     assert program._hidden(bench.state, result) == 0.0
-    manifest = replace(window.manifest, policy=replace(window.manifest.policy, hidden=13))
-    kept = SimpleNamespace(manifest=manifest)
+    kept = SimpleNamespace(manifest=window.manifest, rules=replace(window.rules, hidden=13))
     monkeypatch.setattr(program, "windows_of", lambda _: [kept])
     assert program._hidden(bench.state, result) == 13 / (1 << COIN_BITS)

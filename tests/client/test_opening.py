@@ -290,8 +290,6 @@ THINNED_ONCE = Guard(opening.Opening, "opens", "thinned twice")
 
 THINNED = Guard(opening, "_thinned", "opened without its coins")
 
-NO_COIN_NO_THINNING = Guard(opening, "_thinned", "although its claim")
-
 THINNED_TENANTS = Guard(opening, "_thinned", "not those of the manifest")
 
 
@@ -346,8 +344,8 @@ COIN_LIES: dict[str, tuple[Shape, str, Any]] = {
     ),
     "thinned without a coin": (
         lambda p, e: thinned(p, e, OPEN),
-        "although its claim has no coin",
-        NO_COIN_NO_THINNING,
+        "not those of the manifest",
+        THINNED_TENANTS,
     ),
 }
 

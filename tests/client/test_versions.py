@@ -220,7 +220,8 @@ class Account:
         self.log: dict[int, IndexUpdate] = {}
         history: Any = SimpleNamespace(update=lambda index, evidence: self.log[index])
         self.versions = Versions(history)
-        manifest: Any = SimpleNamespace(policy=make_policy(version_every=every), coins=())
+        rules = make_policy(version_every=every)
+        manifest: Any = SimpleNamespace(policy=rules, coins=(), rules=lambda _: rules)
         own: Any = SimpleNamespace(tenant="acme")
         anything: Any = None
         self.window = Window(manifest, WINDOW, own, anything, anything)

@@ -24,7 +24,7 @@ from ragseal.embedder.interface import QUANTISATION, UNIT, DeclaredIdentity, Emb
 from ragseal.kernel import encoding, signature, slot_text
 from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.beacon import AUDITOR, AUDITOR_NAMED, Seat
-from ragseal.kernel.claims import FORMS
+from ragseal.kernel.claims import FORMS, LADDER, below
 from ragseal.kernel.commitment import CoinCommitment, Manifest
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.enrolment import Enrolment
@@ -180,7 +180,8 @@ def _policy(made: Policy, rng: random.Random) -> Policy:
 
 def _manifest(made: Manifest, rng: random.Random) -> Manifest:
     tenants = [replace(sample(type_of_tenant(made), rng), dimension=made.policy.dimension) for _ in range(2)]
-    named = [replace(one, tenant=name) for one, name in zip(tenants, ("a", "b"), strict=True)]
+    lower = rng.choice(("", *below(made.policy.claim)))
+    named = [replace(one, tenant=name, claim=of) for one, name, of in zip(tenants, "ab", ("", lower), strict=True)]
     coins = (sample(CoinCommitment, rng),) if made.policy.coined else ()
     seats = (sample(Seat, rng), *([sample(Seat, rng)] if rng.random() < 0.5 else []))
     return replace(made, tenants=tuple(named), coins=coins, auditors=seats)
@@ -232,11 +233,19 @@ def _exchange(made: Exchange, rng: random.Random) -> Exchange:
 
 def _verdict(made: Any, rng: random.Random) -> Any:
     outcome = rng.choice(OUTCOMES)
-    return replace(made, outcome=outcome, claimed=(_claimed(None, rng),) if outcome in PASSED else ())
+    if outcome not in PASSED:
+        return replace(made, outcome=outcome, claimed=())
+    if rng.random() < 0.5:
+        return replace(made, outcome=outcome, claimed=(_of_claim(rng.choice(tuple(FORMS)), rng),))
+    several = [replace(_of_claim(claim, rng), tenants=(f"of-{claim}",)) for claim in LADDER]
+    return replace(made, outcome=outcome, claimed=tuple(several[rng.randrange(2) :]))
 
 
 def _claimed(made: Any, rng: random.Random) -> Claimed:
-    claim = rng.choice(tuple(FORMS))
+    return replace(_of_claim(rng.choice(tuple(FORMS)), rng), tenants=rng.choice(((), ("a",), ("a", "b"))))
+
+
+def _of_claim(claim: str, rng: random.Random) -> Claimed:
     form, counted, left_out = FORMS[claim], claim == EVERY_LIST, rng.choice((0, 3))
     if not form.private:
         return Claimed(claim, NONE, "", NONE, NONE, NONE, 0, 0, "", rng.choice(((), ("embeddings",))))

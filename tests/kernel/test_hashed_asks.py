@@ -211,7 +211,6 @@ def test_what_an_entry_says_of_a_file() -> None:
         ({"tenants": ()}, "distinct and sorted"),
         ({"tenants": LINES[::-1]}, "distinct and sorted"),
         ({"tenants": (LINES[0], LINES[0])}, "distinct and sorted"),
-        ({"tenants": (LINES[0], replace(LINES[1], proof_digests=()))}, "for every tenant or for none"),
     ],
 )
 def test_updates_that_are_none(changes: dict[str, object], match: str) -> None:

@@ -150,7 +150,7 @@ QUESTIONS = ("acme report number 3 about topic 8", "topic 5", "entirely unrelate
 def as_client(serving: Serving, policy: Policy) -> Any:
     """What an account knows of the window, under this policy."""
     manifest = newest(serving).manifest
-    return SimpleNamespace(cls=TINY, index=manifest.index_of("acme"), manifest=SimpleNamespace(policy=policy))
+    return SimpleNamespace(cls=TINY, index=manifest.index_of("acme"), rules=policy)
 
 
 def split(answer: Answer) -> tuple[list[int], list[int]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -106,14 +106,27 @@ class CoinedWorld(World):
     # --- phase A ---
 
     def enter_manifest(
-        self, name: str = "w1", *, policy_: Policy | None = None, carries: bytes | None = None, **changes: Any
+        self,
+        name: str = "w1",
+        *,
+        policy_: Policy | None = None,
+        carries: bytes | None = None,
+        claims: Mapping[str, str] | None = None,
+        **changes: Any,
     ) -> None:
-        """``carries``: digest of the manifest whose coins this one carries on."""
+        """
+        Args:
+            carries: digest of the manifest whose coins this one carries on.
+            claims: of tenants, those that are lower than the policy's.
+        """
         wanted = policy_ or policy(self.wanted)
         self.seed = seed_of(name) if carries is None else self.throws[carries][1]
         decoys = wanted.coined or wanted.form.plain
         self.key, self.cls = (key(), DECOYS) if decoys else (KEY, CLS)
         self.tenants = dict(self.placed) if wanted.coined else self.unplaced()
+        for tenant, claim in (claims or {}).items():
+            made = self.tenants[tenant] if form_of(claim).coin else self.unplaced()[tenant]
+            self.tenants[tenant] = replace(made, index=replace(made.index, claim=claim))
         self.files = {name: tenant.file for name, tenant in self.tenants.items()}
         if wanted.coined:
             thrown_by = () if carries is None else (carries,)
@@ -138,7 +151,7 @@ class CoinedWorld(World):
         if self.cls.scaled:
             return super().select(request, tenant, e)
         y = np.array(self.tenants[tenant].rows, dtype=np.int64) @ np.array(e, dtype=np.int64)
-        drawn, asked = noise_key(NOISE_SEED, self.beacon, request.ctx()), self.manifest.policy.asked(self.cls)
+        drawn, asked = noise_key(NOISE_SEED, self.beacon, request.ctx()), self.rules_of(tenant).asked(self.cls)
         hidden = self.engine.hidden(drawn, y, asked)
         return self.engine.answer(drawn, y, asked), list(hidden), hidden.shared
 
@@ -162,8 +175,10 @@ class CoinedWorld(World):
     def thin(self) -> Thinning:
         """Empty what the coins of this window hide, and answer from what is left; the log's entry."""
         entries = []
-        for name in sorted(self.placed):
-            self.tenants[name], file = self.thinned_index(name)
+        exposed = {one.tenant for one in self.manifest.tenants} - set(self.manifest.coined)
+        for name in sorted(set(self.placed) - exposed):
+            made, file = self.thinned_index(name)
+            self.tenants[name] = replace(made, index=self.tenants[name].index)
             self.thinned[self.digest, name] = file
             entries.append(file.entry(name))
         return Thinning(self.digest, tuple(entries))
@@ -200,7 +215,7 @@ class CoinedWorld(World):
 
     def contexts(self, throw: bytes, beacon: int, tenant: str) -> tuple[int, ...]:
         """Of the coins of every shard of a tenant."""
-        shards = len(self.placed["north"].rows) // self.cls.N
+        shards = len(next(iter(self.placed.values())).rows) // self.cls.N
         return tuple(coin_context(throw, beacon, tenant, shard) for shard in range(shards))
 
     def _thin(

@@ -24,6 +24,7 @@ from ragseal.kernel.beacon import Seat
 from ragseal.prover.__main__ import main
 from ragseal.prover.commitment.beacon import BeaconRules
 from ragseal.prover.commitment.corpora import Document
+from ragseal.prover.commitment.manifest import NO_CLAIMS
 from ragseal.prover.provider.provider import Provider
 from ragseal.prover.serving.serving import ServeOptions
 from ragseal.prover.storage.state import SETTINGS
@@ -57,6 +58,7 @@ class Live:
         embedder: Embedder = scene.TRIGRAMS,
         seats: Sequence[Seat] = (),
         kind: scene.Kind | None = None,
+        claims: Mapping[str, str] = NO_CLAIMS,
         **policy: Any,
     ) -> None:
         """Bring it up, on a folder that holds a provider with its newest window.
@@ -71,6 +73,7 @@ class Live:
             embedder: of queries.
             seats: auditors of the window; by default the scene's one.
             cls: the provider's.
+            claims: of tenants that have a lower one than the policy's.
             policy: as in a policy file.
         """
         self._loop = asyncio.new_event_loop()
@@ -87,7 +90,7 @@ class Live:
         self.provider: Provider = self._make(new)
         if not found:
             of_kind = scene.coined_policy if coins else scene.make_policy
-            self.provider.commit(of_kind(kind, **policy), name, auditors=seats)
+            self.provider.commit(of_kind(kind, **policy), name, auditors=seats, claims=claims)
         self.log = self.provider.state.log_signer.verifier
         self.log_key = self.log.vkey()
         self.start()

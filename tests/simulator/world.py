@@ -265,6 +265,10 @@ class World:
         )
         return self.enter(account, entry, kept, returned)
 
+    def rules_of(self, tenant: str) -> Policy:
+        """The policy by which a tenant is answered; a test's provider may take another one."""
+        return self.manifest.rules(tenant)
+
     @property
     def shards(self) -> int:
         """Of every tenant's index; that of shard s has the blinder rho + s."""
@@ -347,7 +351,7 @@ class World:
             return TextOpening(slot_text(tenant, slot), bytes(32), tuple(texts.path(slot % (self.cls.N * self.shards))))
 
         readable = [one.slot for one in returned if one.flag]
-        readable = readable[self.manifest.policy.withheld_of(len(readable)) :]  # a guard's choice is the provider's
+        readable = readable[self.rules_of(tenant).withheld_of(len(readable)) :]  # a guard's choice is the provider's
         slots = [
             SlotOpening(one.slot, one.flag, (opened(one.slot),) if one.slot in readable else ()) for one in returned
         ]
@@ -421,7 +425,7 @@ class World:
         kept = self.kept[record.manifest, record.seq]
         c_w = self.c_w(record)
         statement = statement_of(
-            self.manifest.policy,
+            self.rules_of(kept.tenant),
             self.cls,
             c_seed=self.manifest.c_seed,
             beacon=self.beacon,

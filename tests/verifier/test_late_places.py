@@ -17,7 +17,7 @@ def window(*tenants: str, **terms: Any) -> PeriodWindow:
     """A window with these tenants; ``carries``: it carries on an earlier one's coins."""
     carries = terms.pop("carries", False)
     stated = policy(**{"claim": UNTIL_DELIVERED, "hidden": 60, **terms})
-    return PeriodWindow("w", 0, stated, 1, b"w" * 32, 1, b"c" * 32, carries, tenants)
+    return PeriodWindow("w", 0, stated, stated, 1, b"w" * 32, 1, b"c" * 32, carries, tenants)
 
 
 def places_of(*windows: PeriodWindow) -> int:

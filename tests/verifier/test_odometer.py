@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,6 +33,7 @@ from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import dp_accounting_check
 from ragseal.verifier.steps import period as periods
 from ragseal.verifier.steps.log import LogView
+from ragseal.verifier.steps.manifest import Entered
 from tests.classes import GAUSSIAN, TINY
 from tests.simulator import CLS, NOW, OPENS, World, policy
 from tests.simulator.coined import CoinedWorld
@@ -152,7 +152,7 @@ def lines_of_the_period(world: World, number: int, opened: bool) -> int:
             ]
     unused: Any = None
     view = LogView(unused, (b"",) * len(messages), unused, tuple(messages))
-    last: Any = SimpleNamespace(manifest=manifest, digest=digest)
+    last = Entered(0, SignedManifest(manifest, bytes(64)), digest)
     ours, steps = str(Path(periods.__file__).parents[2]), 0
 
     def count(frame: Any, event: str, argument: Any) -> Any:

@@ -110,7 +110,7 @@ def test_bounds_are_those_of_the_line(verdicts: dict[str, Verdict]) -> None:
     made = json.loads(assessment_results(data, found))["assessment-results"]["results"][0]["props"]
     (epsilon,) = [one["value"] for one in made if one["name"] == "epsilon"]
     assert f" epsilon_audit={epsilon} " in found.line
-    assert found.claimed is not None and epsilon == found.claimed.epsilon  # noqa: PT018
+    assert found.claims and epsilon == found.claims[0].epsilon  # noqa: PT018
 
 
 def test_the_command_writes_it(verdicts: dict[str, Verdict], tmp_path: Path) -> None:

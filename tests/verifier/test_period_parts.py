@@ -21,7 +21,9 @@ from tests.kernel.test_policy import policy
 
 def window(index: int, carries: bool = False, **terms: Any) -> PeriodWindow:
     stated = policy(**{"claim": UNTIL_DELIVERED, "hidden": 13, **terms})
-    return PeriodWindow(f"w{index}", index, stated, 10, bytes([index]) * 32, 2, b"c" if stated.coined else b"", carries)
+    return PeriodWindow(
+        f"w{index}", index, stated, stated, 10, bytes([index]) * 32, 2, b"c" if stated.coined else b"", carries
+    )
 
 
 BEFORE, INSIDE, LATER, THROWN, THROWN_BEFORE, THROWN_LATER = map(window, (2, 3, 5, 1, 4, 6))
@@ -128,7 +130,7 @@ def test_no_record_stands_where_the_newest_is_too_old(nameable: int) -> None:
 def test_updates_end_with_the_window_and_one_that_opened_late_lasts_as_long(late: int) -> None:
     stated = policy(opens=600, closes=1200, version_every=EVERY)
     tenants: tuple[Any, ...] = ()
-    window: Any = SimpleNamespace(manifest=SimpleNamespace(policy=stated, tenants=tenants))
+    window: Any = SimpleNamespace(manifest=SimpleNamespace(policy=stated, tenants=tenants, coined=()))
     life = WindowSpan(3, WindowOpen(b"m" * 32, 1, 600 + late), 99, None)
 
     def update(time: int) -> Any:

@@ -28,10 +28,12 @@ from ragseal.kernel.decoys.table import RATE_BITS, build_table
 from ragseal.kernel.law import Asked
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import PROOF_BYTES, ProofBatch
+from ragseal.prover.commitment.placement import IndexShape
 from tests.attacks.test_moved import rerandomised
 from tests.classes import DECOYS, TINY
 from tests.simulator import provider as scene
 from tests.simulator.live import Live, live
+from tests.simulator.ticking import ticking
 from tests.web.published import NODE, ROOT, Published, export_log
 from tests.web.second_reader import reports
 from tests.web.test_shards_in_node import OPENING, bad, exported, log_of, order
@@ -95,6 +97,27 @@ def test_an_honest_window_without_decoys_holds_and_says_what_is_private(claim: s
     assert hides == (claim == "unseen")
     ends = f"of claim {claim}" + (": nothing in it is private" if claim == "exact" else "")
     assert said.of("good")["manifest"].endswith(ends)
+
+
+@pytest.mark.parametrize("claim", ["exact", "unseen"])
+@pytest.mark.parametrize("ticks", [False, True])
+def test_an_honest_window_whose_tenants_have_different_claims_holds(
+    claim: str, ticks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scene, "SHAPE", IndexShape(SHARDS * DECOYS.N, scene.DIMENSION))
+    made: Any = ticking if ticks else live
+    with made(tmp_path / "scene", coins=True, kind=scene.Kind(DECOYS, SHARDS), claims={"acme": claim}) as one:
+        if ticks:
+            one.tick()
+        for name in ("alice", "carol"):
+            with one.client(name=name) as client:
+                client.ask("report number 2 about topic 4")
+        one.end_window()
+        said = exported(one, tmp_path / "honest").check()
+    assert (said.state, said.proven) == ("good", 2), said.lines
+    assert said.of("good")["columns"].endswith("of tenants with a coin, and no others") == (claim == "exact")
+    ends = f"; of tenant acme it claims {claim} only" + (", so nothing of it is private" if claim == "exact" else "")
+    assert said.of("good")["manifest"].endswith(f"of claim until-delivered{ends}")
 
 
 # --- what a batch shows ----------------------------------------------------------------------------------------------

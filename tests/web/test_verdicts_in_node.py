@@ -17,10 +17,12 @@ import pytest
 
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AttestationError, AuditError
+from ragseal.kernel.policy import EXACT, UNSEEN, UNTIL_DELIVERED
 from ragseal.kernel.verdict import word
 from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.signed import envelope
 from ragseal.verifier.signed.statement import _MEMBERS, PAYLOAD_TYPE, read_verdict
+from tests.attacks.test_mixed_claims import mixed
 from tests.simulator import World, asked
 from tests.verifier import test_claimed as of_claims
 from tests.verifier.test_signed_verdict import KEY, LOG, OF_A_FAIL, PUBLIC, honest, payload, resigned, signed
@@ -101,6 +103,47 @@ def test_a_pass_that_leaves_something_open() -> None:
     cases = {"as it was": data}
     for name, change in of_claims.REFUSED.items():
         cases[name] = resigned(data, change)
+    assert agree(cases) == ["as it was"]
+
+
+@pytest.mark.parametrize("claim", [EXACT, UNSEEN])
+def test_verdicts_of_several_claims(claim: str) -> None:
+    """A page that takes a tenant of one claim for one of another shows a promise that nobody made."""
+    data = signed(mixed(claim).audit())[0]
+    said = payload(data)["predicate"]
+    weak, strong = said["tenants"]
+    cases = {"as it was": data}
+    members: dict[str, Any] = {
+        "in another order": [strong, weak],
+        "of one claim": [weak],
+        "of none": [],
+        "of a claim twice": [weak, {**weak, "tenants": ["south"]}],
+        "a tenant twice": [weak, {**strong, "tenants": ["north"]}],
+        "no tenant": [weak, {**strong, "tenants": []}],
+        "tenants out of order": [weak, {**strong, "tenants": ["south", "east"]}],
+        "a tenant more": [weak, {**strong, "tenants": ["east", "south"]}],
+        "another tenant": [{**weak, "tenants": ["no rth"]}, strong],
+        "no text": [{**weak, "tenants": [1]}, strong],
+        "another weakest": [{**weak, "providersWord": ["embeddings"]}, strong],
+        "a member more": [{**weak, "more": 1}, strong],
+        "a member less": [weak, {name: strong[name] for name in strong if name != "delta"}],
+        "a number of what has none": [{**weak, "delta": 1}, strong],
+        "a name for a number": [weak, {**strong, "epsilon": "small", "unseen": "small"}],
+        "no object": [weak, "strong"],
+        "null": None,
+        "text": "north",
+    }
+    cases |= {name: changed(data, ["predicate", "tenants"], value) for name, value in members.items()}
+    cases["left out"] = resigned(data, lambda s: s["predicate"].pop("tenants"))
+    for name, old, new in (
+        ("without the field", f" tenants={claim}:north,{UNTIL_DELIVERED}:south", ""),
+        ("with another claim", f"{UNTIL_DELIVERED}:south", f"{claim}:south"),
+        ("with a tenant less", f",{UNTIL_DELIVERED}:south", ""),
+    ):
+        cases[name] = changed(data, ["predicate", "line"], said["line"].replace(old, new))
+    cases["words of one claim"] = changed(data, ["predicate", "claim"], said["claim"].partition(" For south")[0])
+    fail = signed(asked(sign_as="mallory").audit())[0]
+    cases["a FAIL with tenants"] = resigned(fail, lambda s: s["predicate"].update(tenants=[weak, strong]))
     assert agree(cases) == ["as it was"]
 
 

@@ -117,7 +117,7 @@ ENROLLED = MerkleTree(enrolment_leaves(ENROLMENTS.secret, 1, ENROLMENTS.lines, 6
 LATE = LateMembership(ENROLMENTS.lines[1].account, 3, leaf_salt(ENROLMENTS.secret, 1, 3), tuple(ENROLLED.path(3)), 11)
 TREE = MerkleTree(phase_a.registry_leaves(ACCOUNTS))
 TENANTS = tuple(
-    TenantIndex(name, D, *(digest(f"{part} of {name}") for part in ("columns", "opening", "texts")))
+    TenantIndex(name, D, digest(f"columns of {name}"), digest(f"opening of {name}"), digest(f"texts of {name}"))
     for name in ("acme", "zenith")
 )
 MANIFEST = Manifest(
@@ -196,6 +196,7 @@ UPDATED = tuple(EMPTIED.entry(name, digest(f"texts of {name}")) for name in ("ac
 OF_UNSEEN = Claimed(UNSEEN, "2.98023", "inf", "0", ANY, ANY, OPENS - OPENS % 60, 0, "", ())
 OF_EXACT = Claimed(EXACT, NONE, "", NONE, NONE, NONE, 0, 0, "", ())
 CLAIMED = Claimed(UNTIL_DELIVERED, "2.98023", "5.96317", "1e-06", ANY, ANY, OPENS - OPENS % 60, 3, "8.94069", ("late",))
+OF_ACME, OF_ZENITH = replace(OF_EXACT, tenants=("acme",)), replace(CLAIMED, tenants=("zenith",))
 VERDICT = AuditVerdict(
     WINDOW_DIGEST, log_digest(LOG_KEY), public("auditor"), digest("envelope"), "PASS", (CLAIMED,), bytes(64)
 ).signed(signing("auditor"))
@@ -335,6 +336,13 @@ def _text(value: str) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
+#: A window of unseen with one tenant of a lower claim.
+MIXED = replace(
+    MANIFEST, policy=UNSEEN_POLICY, tenants=(replace(TENANTS[0], claim=EXACT), TENANTS[1]),
+    coins=(CoinCommitment(scalar("C_coin"), digest("thinning key")),),
+)  # fmt: skip
+
+
 def add(book: Book) -> None:
     for made in SAMPLES:
         _message(book, made)
@@ -424,7 +432,7 @@ def _rules(book: Book) -> None:
         ("of-exact", EXACT_POLICY, "A policy of a window in which nothing is private."),
     ):
         book.valid(f"messages/policy/{name}", "message", "D.23", about, tag=made.TAG, bytes=made.encode())
-    for name, claimed in (("of-unseen", OF_UNSEEN), ("of-exact", OF_EXACT)):
+    for name, claimed in (("of-unseen", OF_UNSEEN), ("of-exact", OF_EXACT), ("of-a-tenant", OF_ACME)):
         about = f"What a PASS of the claim {claimed.claim} claims."
         book.valid(f"messages/claimed/{name}", "message", "D.12.5", about, tag=claimed.TAG, bytes=claimed.encode())
     for name, text, about, changes in (
@@ -472,7 +480,32 @@ def _rules(book: Book) -> None:
         MANIFEST, "another-dimension", "A.1", "CommitmentError", "another dimension",
         "an index has one dimension more than the policy", tenants=(TENANTS[0], other),
     )  # fmt: skip
+    book.valid(
+        "messages/manifest/of-two-claims", "message", "D.24", "A window of unseen in which nothing of acme is private.",
+        tag=MIXED.TAG, bytes=MIXED.encode(),
+    )  # fmt: skip
+    for name, text, about, claims in (
+        ("claim-not-below", "none below the", "a tenant's claim is above the policy's", (UNTIL_DELIVERED, "")),
+        ("claim-twice-said", "none below the", "a tenant's claim is written although it is the policy's", (UNSEEN, "")),
+        ("unknown-claim", "none below the", "a tenant's claim is none", ("everything", "")),
+        ("nobody-has-its-claim", "the highest of them", "no tenant has the policy's claim", (EXACT, EXACT)),
+    ):
+        tenants = tuple(replace(one, claim=claim) for one, claim in zip(TENANTS, claims, strict=True))
+        wrong(MIXED, name, "D.24", "CommitmentError", text, about, tenants=tenants)
     for verdict, clause in ((VERDICT, "D.20"), (VERDICT_ENTRY, "D.19")):
+        book.valid(
+            f"messages/{verdict.TAG}/of-two-claims", "message", "D.24", "A PASS with a claim for each of two tenants.",
+            tag=verdict.TAG, bytes=replace(verdict, claimed=(OF_ACME, OF_ZENITH)).encode(),
+        )  # fmt: skip
+        for name, why, what, several in (
+            ("claims-out-of-order", "the weakest first", "the stronger claim comes first", (OF_ZENITH, OF_ACME)),
+            ("a-tenant-twice", "a tenant has one claim", "a tenant has two claims",
+             (OF_ACME, replace(OF_ZENITH, tenants=("acme",)))),
+            ("a-claim-of-nobody", "names its tenants", "one of two claims names no tenant",
+             (OF_ACME, replace(OF_ZENITH, tenants=()))),
+            ("one-claim-of-a-tenant", "names none", "the only claim is about one tenant", (OF_ZENITH,)),
+        ):  # fmt: skip
+            wrong(verdict, name, clause, "EncodingError", why, what, claimed=several)
         wrong(
             verdict, "a-fifth-word", clause, "EncodingError", "a verdict is one of",
             "it ends in none of the four outcomes", outcome="PASSED",

@@ -43,6 +43,7 @@ from ragseal.verifier.steps.log import (
 )
 from ragseal.verifier.steps.manifest import (
     Entered,
+    Tenancy,
     Window,
     check_class,
     check_entered,
@@ -58,7 +59,7 @@ from ragseal.verifier.steps.receipts import (
     sort_receipts,
     tally,
 )
-from ragseal.verifier.steps.recorder import Recorder
+from ragseal.verifier.steps.recorder import Recorder, of_claim
 from ragseal.verifier.steps.records import LoggedRecord, Placed, check_accounts, check_order
 from ragseal.verifier.steps.sample import Sample, draw, share_bound
 from ragseal.verifier.steps.shown_turns import check_shown, keys_beside
@@ -342,9 +343,16 @@ class Findings(Checklist):
 
     # --- 11 epsilon ---
 
-    def _period(self, log: LogView, entered: Entered, life: WindowSpan) -> Period:
+    def told(self, of: Tenancy | None) -> Callable[[Recorder], Recorder]:
+        """What a part of step 11 says names the claim, where tenants have several."""
+        window = self.result.window
+        if of is None or window is None or len(window.tenancies) < 2:
+            return lambda say: say
+        return lambda say: of_claim(say, of.claim)
+
+    def _period(self, log: LogView, entered: Entered, life: WindowSpan, of: Tenancy | None) -> Period:
         """``life``: the window was opened, which is what puts others before it."""
-        return period(log, entered, self.auditor)
+        return period(log, entered, self.auditor, of)
 
     def _budget(
         self, log: LogView, window: Window, accounted: Accounted, alone: float, tallies: Sequence[Tally], say: Recorder
@@ -352,7 +360,12 @@ class Findings(Checklist):
         budget = make_budget(log, window, self.auditor, accounted, alone, tallies, say)
         neighbours = self._beside(log, window.digest, budget)
         say(**{f"window {one.window}": one.verdict for one in neighbours})
-        self.result.budget, self.result.neighbours = budget, neighbours
+        if self.result.budget is None:
+            self.result.budget = budget
+        else:
+            self.result.higher = (*self.result.higher, budget)
+        known = self.result.neighbours
+        self.result.neighbours = (*known, *(one for one in neighbours if one not in known))
 
     def _beside(self, log: LogView, audited: bytes, budget: PeriodBudget) -> tuple[Neighbour, ...]:
         """What is known of the period's other windows, and which windows before it failed.

@@ -177,7 +177,7 @@ class Participant:
             _, key = check_key(auditor, window)
             coins = check_thinning_key(auditor, window)
             with self._convicting(4, about):
-                check_indexes(self.group, key if coins is None else coins[1], window, self.link)
+                check_indexes(self.group, key, None if coins is None else coins[1], window, self.link)
             with self._convicting(6, about):
                 asker = Asker(window, auditor, self.link, self.now, self.random)
                 check_registry(window, Versions(window.manifest.policy.version_every, {}), asker, closed=False)

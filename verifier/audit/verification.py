@@ -14,7 +14,7 @@
  8. proofs         all, or a sample drawn after the final root; statements rebuilt from the auditor's log
  9. estimate       the signed links, the accounts that they join, and their certificate; at most k_max joined
 10. noise table    rules T1-T5
-11. epsilon        of the policy's claim over the period's windows; what was advertised follows from coin and noise
+11. epsilon        of every tenant's claim over the period's windows; what was advertised follows from coin and noise
 
 Three outcomes.  A step that shows that something the provider signed does not hold ends the checklist with a FAIL.  Any
 other error, of whatever kind, leaves its step open, and an open step is NO VERDICT: bytes that somebody else could have
@@ -50,6 +50,7 @@ from ragseal.verifier.steps.index import check_indexes
 from ragseal.verifier.steps.lifespan import check_over
 from ragseal.verifier.steps.log import one_history
 from ragseal.verifier.steps.manifest import (
+    Tenancy,
     check_face,
     check_named,
 )
@@ -146,7 +147,7 @@ class _Audit(Findings):
 
         # 4. The indices: columns in the span of the score bases, nothing else in them.
         placed_columns = part(
-            4, lambda say: check_indexes(group, coin_key() or key(), entered(), evidence, say), asks=True
+            4, lambda say: check_indexes(group, key(), coin_key(), entered(), evidence, say), asks=True
         )
 
         versions = part(4, lambda say: check_updates(log(), entered(), life(), say))
@@ -202,11 +203,16 @@ class _Audit(Findings):
         # 10. The noise table: the law that the circuit was built for keeps its rules.
         part(10, lambda say: check_noise(window(), say))
 
-        # 11. Epsilon: of the claim and the period that the policy names.
-        span = part(11, lambda say: self._period(log(), entered(), life()), claims=True)
-        accounted = part(11, lambda say: check_period(log(), window(), auditor, span(), say), claims=True)
-        alone = part(11, lambda say: check_advertised(window(), say), claims=True)
-        part(11, lambda say: self._budget(log(), window(), accounted(), alone(), tallies(), say), claims=True)
+        # 11. Epsilon: of each claim that a tenant has, over the period that the policy names.
+        def account(of: Tenancy | None) -> None:
+            told = self.told(of)
+            span = part(11, lambda say: self._period(log(), entered(), life(), of), claims=True)
+            found = part(11, lambda say: check_period(log(), window(), auditor, span(), told(say)), claims=True)
+            alone = part(11, lambda say: check_advertised(window(), of, told(say)), claims=True)
+            part(11, lambda say: self._budget(log(), window(), found(), alone(), tallies(), told(say)), claims=True)
+
+        for of in entered().tenancies if entered else (None,):
+            account(of)
 
         # 1 again: that others were shown this log too, where this auditor asks for witnesses.
         policy = auditor.witness_policy
@@ -218,7 +224,11 @@ class _Audit(Findings):
             part(1, lambda say: self._catch_up(log()))
         if self.open is not None:
             self.take_back(11)
-            result.budget, result.neighbours = None, ()  # of a checklist with something open they would be a claim
+            result.budget, result.higher, result.neighbours = (
+                None,
+                (),
+                (),
+            )  # of a checklist with something open they would be a claim
             raise self.open
         for number in STEPS:  # whatever the parts do: nothing passes that was not decided
             if number not in self.steps or self.steps[number].status not in (OK, NOT_ASKED):

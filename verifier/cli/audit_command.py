@@ -47,19 +47,32 @@ _SHOWN = 3  #: of files and windows, as many are named on the terminal; the repo
 Option = Callable[..., Any]
 
 
-def not_enough(verdict: Verdict, most: float | None, full: bool, claim: str | None = None) -> str:
+def not_enough(
+    verdict: Verdict, most: float | None, full: bool, claim: str | None = None, tenant: str | None = None
+) -> str:
     """Why a PASS is less than was required, empty if it is not.
 
     A provider chooses its claim for every window: one without an epsilon is enough only for who asks for it by name.
+    Of a window whose tenants have different claims the weakest counts, or that of the one ``tenant``.
     """
-    made = None if verdict.budget is None else verdict.budget.claim
+    budget = verdict.budget
+    if tenant is not None and verdict.window is not None and budget is not None:
+        claims = verdict.window.manifest.claims
+        held = next((name for name, tenants in claims.items() if tenant in tenants), None)
+        if held is None:
+            return (
+                f"--tenant names {tenant!r}, and the window's tenants are {', '.join(sorted(sum(claims.values(), ())))}"
+            )
+        budget = next(one for one in (budget, *verdict.higher) if one.claim.name == held)
+    made = None if budget is None else budget.claim
     if made is not None and claim is not None and made.name != claim:
-        return f"the window makes the claim {made.name}, and --claim asks for {claim}"
+        whose = f" of {', '.join(budget.tenants)}" if budget is not None and budget.tenants else ""
+        return f"the window makes the claim {made.name}{whose}, and --claim asks for {claim}"
     if made is not None and not made.form.numbered and (claim is None or most is not None):
         asked = "--require-epsilon asks for one" if most is not None else f"--claim {made.name} does not ask for it"
         return f"the claim {made.name} has no epsilon{'' if made.form.private else ': nothing is private'}, and {asked}"
-    if verdict.budget is not None and most is not None and not verdict.budget.epsilon <= most:
-        return f"epsilon {upward(verdict.budget.epsilon)} is more than the {most:g} that --require-epsilon allows"
+    if budget is not None and most is not None and not budget.epsilon <= most:
+        return f"epsilon {upward(budget.epsilon)} is more than the {most:g} that --require-epsilon allows"
     if full and verdict.proven < verdict.records:
         return "only a sample of the records was proven, and --require-full asks for all: leave --sample out"
     if full and verdict.estimation is not None and verdict.estimation.certificate != FULL:
@@ -123,7 +136,12 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         "--claim",
         type=click.Choice(tuple(CLAIMS)),
         help=f"Exit with status {EXIT_NOT_ENOUGH} unless the window makes this claim. Where it is not given, so does a "
-        "PASS of a claim that has no epsilon: unseen and exact.",
+        "PASS of a claim that has no epsilon: unseen and exact. Of tenants with different claims the weakest counts.",
+    )
+    @click.option(
+        "--tenant",
+        metavar="NAME",
+        help="The one whose claim --claim and --require-epsilon are about; the verdict is the same for all.",
     )
     @click.option(
         "--require-full",
@@ -169,8 +187,9 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
     def audit(
         directory: Path, provider: str, log_key: str, tls: ClientTls, window: str, sample: int | None,
         estimate_blocks: int, period_from: int | None, beacon_of: str | None, receipts: Path | None,
-        require_epsilon: float | None, claim: str | None, require_full: bool, only_this_window: bool,
-        witness_policy: Path | None, patience: float, deadline: float, log_bytes: int, out: Path, as_json: bool,
+        require_epsilon: float | None, claim: str | None, tenant: str | None, require_full: bool,
+        only_this_window: bool, witness_policy: Path | None, patience: float, deadline: float, log_bytes: int,
+        out: Path, as_json: bool,
     ) -> None:  # fmt: skip
         """Check a closed window step by step and issue the verdict.
 
@@ -182,8 +201,9 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
                      3  FAIL: something that the provider signed does not hold
                      4  NO VERDICT: what could not be decided, and what would decide it
                      5  PASS, but other windows of the period were not audited here, failed, or have no verdict
-                     6  PASS, but --require-epsilon, --claim or --require-full asks for more, or its claim has no
-                        epsilon and --claim does not name it: of claim exact nothing is private
+                     6  PASS, but --require-epsilon, --claim or --require-full asks for more, or its claim (of several
+                        the weakest, or that of --tenant) has no epsilon and --claim does not name it: of claim exact
+                        nothing is private
                      1  an error before anything could be audited
         """
         target = target_of(provider, log_key, tls)
@@ -210,7 +230,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
             # as Text: names and error texts of others are in it, and brackets would be read as markup
             around = service.environment(lambda number, title: status.update(Text(f"step {number}: {title}")))
             verdict, values = conduct(state, target, replace(around, log_bytes=log_bytes), terms, out)
-        insufficient = not_enough(verdict, require_epsilon, require_full, claim) if verdict.passed else ""
+        insufficient = not_enough(verdict, require_epsilon, require_full, claim, tenant) if verdict.passed else ""
         _print(console, verdict, values, out, insufficient)
         click.echo(json.dumps(values) if as_json else verdict.line())
         raise Decided(status_of(verdict, only_this_window, insufficient))  # printed or not

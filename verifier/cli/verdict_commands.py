@@ -186,7 +186,7 @@ def _tell(found: SignedVerdict, checked: Sequence[str], entered: NoteVerifier | 
         say("in no log: its auditor could not write it down when it was issued")
     else:
         say(f"said to be in the log of verdicts {said['verdictLog']['key']}, not looked at (--proof)")
-    if found.claimed is not None:  # below a FAIL or a NO VERDICT the claim would be read as one
+    if found.claims:  # below a FAIL or a NO VERDICT the claim would be read as one
         say(f"claim: {said['claim']}")
         limits = said["doesNotSay"]
         for text in limits if everything else ():

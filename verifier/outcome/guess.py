@@ -7,6 +7,7 @@ The claim being computational (SIM-CDP), it bounds efficient attackers up to the
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ragseal.accounting.guess import STRONG
@@ -25,16 +26,14 @@ def weak(verdict: str, epsilon: Any) -> bool:
     return passes(verdict) and not (isinstance(epsilon, int | float) and epsilon <= STRONG)
 
 
-def worst(claimed: Claimed | None) -> float | None:
-    """The larger of a claim's epsilon and that of the whole log; infinite where one is not known or there is none, and
-    None of no claim.
+def worst(claims: Sequence[Claimed]) -> float | None:
+    """The largest of each claim's epsilon and that of the whole log; infinite where one is not known or there is none,
+    and None of no claim.
 
     A provider says itself when a period begins: green is not for a small number of one day beside a large one of all.
     """
-    if claimed is None:
-        return None
-    known = [claimed.epsilon, claimed.epsilon_log or "0"]
-    return max(math.inf if text in (NOT_KNOWN, NONE) else float(text) for text in known)
+    known = [text for one in claims for text in (one.epsilon, one.epsilon_log or "0")]
+    return max((math.inf if text in (NOT_KNOWN, NONE) else float(text) for text in known), default=None)
 
 
 def tone(verdict: str, epsilon: Any, rests: bool = False) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.errors import AuditError
-from ragseal.kernel.verdict import Claimed, about, word
+from ragseal.kernel.verdict import Claimed, about, claims_text, word
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.verifier.outcome import guess
 from ragseal.verifier.outcome.words import FAIL as FAIL
@@ -123,7 +123,8 @@ class Verdict:
     proven: int = 0
     tallies: tuple[Tally, ...] = ()
     set_aside: list[SetAside] = field(default_factory=list)
-    budget: PeriodBudget | None = None
+    budget: PeriodBudget | None = None  #: of the weakest claim that a tenant has
+    higher: tuple[PeriodBudget, ...] = ()  #: of other tenants' claims, the weakest first
     estimation: Estimation | None = None
     beta: float | None = None
     confidence: Fraction | None = None
@@ -147,13 +148,20 @@ class Verdict:
 
     @property
     def claimed(self) -> Claimed | None:
-        """What a PASS claims, with every number that the claim needs; None of what is none."""
-        return self.budget.claimed(bool(self.beside)) if self.budget is not None and self.passed else None
+        """What a PASS claims for every tenant, with every number that the claim needs; None of what is none."""
+        return self.claims[0] if self.claims else None
+
+    @property
+    def claims(self) -> tuple[Claimed, ...]:
+        """What a PASS claims, the weakest claim first: one, or one for each claim that a tenant has."""
+        if self.budget is None or not self.passed:
+            return ()
+        return tuple(one.claimed(bool(self.beside)) for one in (self.budget, *self.higher))
 
     @property
     def tone(self) -> str:
         """The colour class: a PASS is green if its epsilon is small and rests on nobody's word."""
-        return guess.tone(self.verdict, guess.worst(self.claimed), self.claimed is not None and bool(self.claimed.word))
+        return guess.tone(self.verdict, guess.worst(self.claims), any(one.word for one in self.claims))
 
     def end(self, ending: Ending) -> None:
         """A FAIL or a NO VERDICT, from this step on."""
@@ -178,7 +186,7 @@ class Verdict:
     def _numbers(self) -> str:
         if self.budget is None or self.claimed is None:
             return ""
-        text = self.claimed.text() + self.budget.bound.line(self.budget.around)
+        text = claims_text(self.claims) + self.budget.bound.line(self.budget.around)
         if self.budget.slots > 1:
             text += f" document={self.budget.slots}-slots"
         if self.window is not None and (policy := self.window.manifest.policy).guarded:
@@ -190,8 +198,9 @@ class Verdict:
         text += "".join(f" {name}={who[:SHORT]}" for name, who in made_by.items() if who and who != self.keys)
         if self.beacon_of:
             text += f" beacon={word(self.beacon_of)}"
-        if self.budget.unchecked:
-            text += f" unchecked={self.budget.unchecked}"
+        unchecked = sum(one.unchecked for one in (self.budget, *self.higher))
+        if unchecked:
+            text += f" unchecked={unchecked}"
         if self.estimation is not None and self.estimation.certificate != FULL:
             text += f" estimate={self.estimation.certificate}"
         return text

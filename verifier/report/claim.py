@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ragseal.kernel.params import SCORE_UNIT
 from ragseal.kernel.verdict import NOT_KNOWN, Claimed, minute_text
 from ragseal.runtime.face import counted
@@ -41,6 +43,17 @@ GUARDED = (
     "is there, and show the same slot again and again to an account that asks about one document often."
 )
 
+
+def shared(lower: Sequence[str]) -> str:
+    """What tenants of a lower claim mean for documents that stand in their indices, too.  SPEC D.24.6."""
+    return (
+        f"In windows of this budget period the tenants {', '.join(lower)} have a lower claim than others. A document "
+        "that stands in the indices of several tenants has the weakest of their claims: accounts of these tenants may "
+        "work together, and learn about it in whichever index shows more. Which document stands where is the "
+        "provider's affair, and no log shows it."
+    )
+
+
 #: Notes that stand before all others where they apply.
 QUALIFIED = (SAMPLED, SAMPLED_NO_EPSILON, SAMPLED_ALL, UNSAFE)
 SAMPLED_LINKS = "The certificate of the coalition estimate is a sample."
@@ -49,6 +62,21 @@ SAMPLED_LINKS = "The certificate of the coalition estimate is a sample."
 def in_full(budget: PeriodBudget, claimed: Claimed) -> str:
     """What a verdict claims, with the value of every symbol in it."""
     return f"{budget.claim.text(budget.slots)} {here(budget, claimed)}"
+
+
+def of_tenants(budgets: Sequence[PeriodBudget], claims: Sequence[Claimed], lower: Sequence[str]) -> str:
+    """What a verdict claims for each tenant: the weakest claim first, and of several whose each is.
+
+    Args:
+        lower: tenants that have a lower claim than others in a window of the period.
+    """
+    said = [in_full(*one) for one in zip(budgets, claims, strict=True)]
+    beside = f" {shared(lower)}" if lower else ""
+    if len(said) < 2:
+        return f"{said[0]}{beside}"
+    named = [", ".join(one.tenants) for one in budgets]
+    others = [f"For {names} it is this: {text}" for names, text in zip(named[1:], said[1:], strict=True)]
+    return f"{said[0]} This holds for the tenants {named[0]} of the window. {' '.join(others)}{beside}"
 
 
 def here(budget: PeriodBudget, claimed: Claimed) -> str:

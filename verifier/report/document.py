@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from fractions import Fraction
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,14 @@ def build(verdict: Verdict) -> dict[str, Any]:
     """Everything the audit found, as plain values."""
     budget, window, claimed = verdict.budget, verdict.window, verdict.claimed
     manifest = window.manifest if window else None
-    made = claim_of(manifest.policy) if manifest else named(EVERY_LIST)
+    made = budget.claim if budget else claim_of(manifest.policy) if manifest else named(EVERY_LIST)
+    budgets = () if budget is None else (budget, *verdict.higher)
     notes = made.does_not_say()
+    for other in verdict.higher:
+        notes += [note for note in other.claim.does_not_say() if note not in notes]
+    lower = sorted({name for one in budgets for name in one.lower})
+    if lower:
+        notes.insert(0, claim.shared(lower))
     if manifest and manifest.policy.guarded:
         notes.insert(0, claim.GUARDED)
     if verdict.verdict == SAMPLED_PASS:
@@ -79,6 +86,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         notes.insert(0, claim.anothers_beacon(verdict.beacon_of))
     if verdict.verdict == NO_VERDICT:
         notes.insert(0, claim.NO_VERDICT)
+    numbers = _numbers(budget, verdict.passed)
     values: dict[str, Any] = {
         "verdict": verdict.verdict,
         "line": verdict.line(),
@@ -86,9 +94,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "auditor": {"name": _name(verdict), "key": verdict.auditor},
         "issued": issued(verdict.at),
         "program": program(),
-        "epsilon_audit": (budget.epsilon if made.form.numbered else NONE) if budget and verdict.passed else None,
-        "delta": (budget.delta if made.form.private else NONE) if budget and verdict.passed else None,
-        "attacker_guess": _guess(budget) if budget and verdict.passed and made.form.private else None,
+        **{name: numbers[name] for name in ("epsilon_audit", "delta", "attacker_guess")},
         "mode": verdict.mode,
         "keys": verdict.keys,
         "beacon_of": verdict.beacon_of or None,
@@ -119,9 +125,20 @@ def build(verdict: Verdict) -> dict[str, Any]:
             for tally in verdict.tallies
         ],
         "estimate": verdict.estimation.details() if verdict.estimation else None,
-        "epsilon": budget.details() if budget else None,
-        "claim": claim.in_full(budget, claimed) if budget and claimed else made.text(),
+        "epsilon": numbers["epsilon"],
+        "claim": claim.of_tenants(budgets, verdict.claims, lower) if verdict.claims else made.text(),
         "claimed": claimed,
+        "claims": [
+            {
+                "tenants": one.tenants,
+                **_numbers(one, verdict.passed),
+                "claim": claim.in_full(one, said) if said else one.claim.text(),
+                "claimed": said,
+            }
+            for one, said in zip_longest(budgets, verdict.claims)
+        ]
+        if verdict.higher
+        else [],
         "rests_on_the_providers_word": [],
         "does_not_say": notes,
         "policy": manifest.policy if manifest else None,
@@ -166,8 +183,24 @@ def _times(verdict: Verdict) -> dict[str, Any] | None:
     return {**asdict(moments), "allowed_from": policy.opens, "allowed_until": policy.ends(moments.opened)}
 
 
-def _guess(budget: PeriodBudget) -> dict[str, Any]:
-    return budget.bound.guess(budget.epsilon_account, budget.delta, budget.k_max)
+def _numbers(budget: PeriodBudget | None, passed: bool) -> dict[str, Any]:
+    """What a report has of one claim's numbers."""
+    found: dict[str, Any] = {
+        "epsilon_audit": None,
+        "delta": None,
+        "attacker_guess": None,
+        "epsilon": budget.details() if budget else None,
+    }
+    if budget is None or not passed:
+        return found
+    form = budget.claim.form
+    found |= {
+        "epsilon_audit": budget.epsilon if form.numbered else NONE,
+        "delta": budget.delta if form.private else NONE,
+    }
+    if form.private:
+        found["attacker_guess"] = budget.bound.guess(budget.epsilon_account, budget.delta, budget.k_max)
+    return found
 
 
 def _ending(ending: Ending | None) -> dict[str, Any] | None:

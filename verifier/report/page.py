@@ -15,7 +15,7 @@ from typing import Any
 from ragseal.accounting.rounding import for_people
 from ragseal.kernel.verdict import NONE
 from ragseal.runtime import face
-from ragseal.verifier.report import board, signature, summary
+from ragseal.verifier.report import board, rests, signature, summary
 from ragseal.verifier.report.labels import ACCOUNTS, TIMES, label
 from ragseal.verifier.report.svg import Group, clusters_svg
 
@@ -42,8 +42,7 @@ def render(report: Mapping[str, Any]) -> str:
             "<h2>In five sentences</h2>",
             face.sentences(summary.sentences(report)),
             board.limits(report),
-            board.grade(report),
-            _facts(report),
+            *(_by_tenant(report) or (board.grade(report), _facts(report))),
             signature.section(report),
             _beside(report),
             "<h2>Checklist</h2>",
@@ -136,6 +135,15 @@ def _step(step: Mapping[str, Any], ending: Mapping[str, Any]) -> str:
         f'<li><details{opened}><summary>{head}</summary><div class="inside">{message}'
         f"{_table(step['evidence'].items())}</div></details></li>"
     )
+
+
+def _by_tenant(report: Mapping[str, Any]) -> list[str]:
+    """A section for each claim of a window whose tenants have several, with whose it is; none where all have one."""
+    return [
+        f'<section class="tenancy"><h2>Tenants with the claim {_text(summary.claim_of(one).name)}: {_text(names)}</h2>'
+        f"<p>{_text(rests.sentence(one))}</p>{board.grade(one)}{_facts(one)}</section>"
+        for names, one in summary.of_each_claim(report)
+    ]
 
 
 def _tenants(tenants: Iterable[Mapping[str, Any]]) -> str:

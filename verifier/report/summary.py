@@ -31,6 +31,13 @@ def claim_of(report: Mapping[str, Any]) -> Claim:
     return CLAIMS.get(str(said.get("claim")), CLAIMS[EVERY_LIST])
 
 
+def of_each_claim(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """(its tenants, the report as far as it is about it) of each claim of a PASS; nothing where all have one."""
+    if not passed(report):
+        return []
+    return [(", ".join(one["tenants"]), {**report, **one, "claims": []}) for one in report.get("claims") or ()]
+
+
 def _worst(report: Mapping[str, Any]) -> Any:
     """The larger of that and of the whole log's epsilon; no number where that one is not known."""
     strength, whole = _strength_number(report), _whole(report)
@@ -50,6 +57,8 @@ def _whole(report: Mapping[str, Any]) -> str:
 
 
 def tone(report: Mapping[str, Any]) -> str:
+    if each := of_each_claim(report):  # green is for a page on which everything is
+        return next((found for _, one in each if (found := tone(one)) != guess.GOOD), guess.GOOD)
     return guess.tone(str(report["verdict"]), _worst(report), bool(_claimed(report).get("word")))
 
 
@@ -63,6 +72,9 @@ def _strength_number(report: Mapping[str, Any]) -> Any:
 
 def heading(report: Mapping[str, Any]) -> str:
     """The banner's large words: the verdict, and why it is not green."""
+    if each := of_each_claim(report):
+        first = next((one for _, one in each if tone(one) != guess.GOOD), None)
+        return str(report["verdict"]) if first is None else f"{heading(first)}, for some tenants"
     why = []
     if weak(report):
         why.append(claim_of(report).weak_is)
@@ -88,6 +100,9 @@ def guess_line(report: Mapping[str, Any]) -> str:
     found = guesses(report)
     if found is None:
         return ""
+    each = of_each_claim(report)
+    if each:
+        return " ".join(f"For {names}: {guess_line(one)}" for names, one in each)
     return " ".join(
         filter(None, (claim_of(report).headline(report, found), _over_the_log(report), rests.sentence(report)))
     )
@@ -113,8 +128,12 @@ def sentences(report: Mapping[str, Any]) -> list[str]:
         who = f"An auditor set out to check {asked}; it did not come to any answers."
     if policy:
         span = _used(report.get("window_times") or {}, policy)
-        budget = f"its privacy budget counts from {when(policy.get('period_start'))} on{_outside(report)}"
-        span += f"; {budget if claim_of(report).form.private else 'nothing in it is private'}."
+        each = of_each_claim(report)
+        _, counted_ = each[-1] if each else ("", report)  # the highest claim, whose budget counts other windows
+        budget = f"its privacy budget counts from {when(policy.get('period_start'))} on{_outside(counted_)}"
+        bare = [names for names, one in each if not claim_of(one).form.private]
+        exposed = "".join(f", and nothing is private for {names}" for names in bare)
+        span += f"; {budget + exposed if claim_of(counted_).form.private else 'nothing in it is private'}."
     else:
         span = "The check did not come to the window's dates."
     which = (
@@ -196,6 +215,8 @@ def _used(times: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
 
 
 def _bounded(report: Mapping[str, Any]) -> str:
+    if each := of_each_claim(report):
+        return " ".join(f"For {names}: {_bounded(one)}" for names, one in each)
     if passed(report):
         return claim_of(report).bounded(report)
     ending = _ending(report)
@@ -206,6 +227,8 @@ def _bounded(report: Mapping[str, Any]) -> str:
 
 
 def _strength(report: Mapping[str, Any]) -> str:
+    if each := of_each_claim(report):
+        return " ".join(f"For {names}: {_strength(one)}" for names, one in each)
     found = guesses(report)
     if found is None:
         way_out = _ending(report).get("way_out")

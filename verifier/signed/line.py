@@ -8,21 +8,21 @@ window of which log, and the claim in words.  An auditor that signs two differen
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragseal.accounting.claims import named
 from ragseal.kernel.errors import AttestationError
-from ragseal.kernel.verdict import Claimed, about
+from ragseal.kernel.verdict import Claimed, about, claims_text
 
 _FIELD = re.compile(r"([a-z_]+)=[!-~]+")
 
 
-def check_line(said: Mapping[str, Any], claimed: Claimed | None, manifest: bytes | None) -> None:
+def check_line(said: Mapping[str, Any], claims: Sequence[Claimed], manifest: bytes | None) -> None:
     """The line, and the claim in words, of a predicate whose members are of the right types.
 
     Args:
-        claimed: what its members claim.
+        claims: what its members claim, the weakest first.
         manifest: its digest, among the statement's subjects.
 
     Raises:
@@ -36,15 +36,20 @@ def check_line(said: Mapping[str, Any], claimed: Claimed | None, manifest: bytes
     end = about(None if window is None or manifest is None else (window, manifest), said["log"]["origin"])
     if not line.endswith(f" {end}") or (manifest is None and " window=" in line):
         raise AttestationError(f"the signed verdict's line does not end with what it is about: {end}")
-    if claimed is None:
+    if not claims:
         return
-    if not line.startswith(f"{outcome} {claimed.text()} "):
+    if not line.startswith(f"{outcome} {claims_text(claims)} "):
         raise AttestationError("the signed verdict's line does not have the claim that its members have")
     fields = [_FIELD.fullmatch(one) for one in line.split(" ")[1:]]
     names = [one.group(1) for one in fields if one is not None]
     if len(names) < len(fields) or len(set(names)) < len(names):
         raise AttestationError("the signed verdict's line has a field twice, or something that is no field")
-    if not said["claim"].startswith(named(claimed.claim).text()):
-        raise AttestationError(f"the signed verdict describes another claim than {claimed.claim}")
+    if ("tenants" in names) != (len(claims) > 1):
+        raise AttestationError("the signed verdict's line names tenants whose claims its members do not have")
+    if not said["claim"].startswith(named(claims[0].claim).text()):
+        raise AttestationError(f"the signed verdict describes another claim than {claims[0].claim}")
+    for one in claims[1:]:
+        if named(one.claim).text() not in said["claim"]:
+            raise AttestationError(f"the signed verdict does not describe the claim {one.claim} of its tenants")
     if manifest is None or said["log"].get("checkpoint") is None:
         raise AttestationError(f"a {outcome} is about a window's manifest and a log's checkpoint, and this one is not")

@@ -52,7 +52,7 @@ def entry_of(data: bytes, found: SignedVerdict) -> VerdictEntry:
     Raises:
         EncodingError: its time, its epsilon or its names are not what this program would have signed.
     """
-    said, claimed = found.predicate, found.claimed
+    said = found.predicate
     outcome = str(said["verdict"]).replace(" ", "-")
     try:
         time = int(datetime.strptime(said["issued"], _TIME).replace(tzinfo=UTC).timestamp())
@@ -64,7 +64,7 @@ def entry_of(data: bytes, found: SignedVerdict) -> VerdictEntry:
             window=said["window"] or "",
             manifest=() if (manifest := manifest_of(found)) is None else (manifest,),
             outcome=outcome,
-            claimed=() if claimed is None else (claimed,),
+            claimed=found.claims,
             time=time,
         )
         return VerdictEntry.decode(entry.encode())

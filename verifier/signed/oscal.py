@@ -21,6 +21,7 @@ from ragseal.kernel.printable import printable
 from ragseal.kernel.verdict import WORD_OF_THE_PROVIDER
 from ragseal.verifier.outcome.outcome import FAIL, FAILED, NO_VERDICT, OPEN
 from ragseal.verifier.report.document import SIGNED_NAME
+from ragseal.verifier.signed.scope import TENANTS
 from ragseal.verifier.signed.statement import PREDICATE_TYPE, SignedVerdict
 
 VERSION = "1.2.1"  #: of OSCAL
@@ -102,6 +103,7 @@ class _Document:
             "periodFrom", "leftOut", "epsilonOfTheLog", "mode", "keys", "records", "proven", "beta",
         )  # fmt: skip
         limits = "\n".join(f"- {_markup(one)}" for one in said["doesNotSay"])
+        several = said.get(TENANTS, ())
         findings = [self._finding(step) for step in said["steps"] if step["status"] == FAILED]
         result: dict[str, Any] = {
             "uuid": self._id("result"),
@@ -110,6 +112,7 @@ class _Document:
             "start": said["issued"],
             "props": [
                 *(self._prop(name, said[name]) for name in shown if said[name] is not None),
+                *(self._prop(TENANTS, f"{one['claimName']}: {', '.join(one[TENANTS])}") for one in several),
                 *(self._prop("providersWord", WORD_OF_THE_PROVIDER[name]) for name in said["providersWord"]),
             ],
             "reviewed-controls": {

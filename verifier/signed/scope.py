@@ -3,17 +3,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from ragseal.accounting.rounding import upward
 from ragseal.kernel.claims import Form, form_of
 from ragseal.kernel.errors import EncodingError
-from ragseal.kernel.verdict import ANY, NONE, NOT_KNOWN, Claimed, minute_text
+from ragseal.kernel.verdict import ANY, NONE, NOT_KNOWN, Claimed, check_together, minute_text
 from ragseal.verifier.outcome.words import PASS, SAMPLED_PASS
 
 _MINUTE = "%Y-%m-%dT%H:%MZ"
+TENANTS = "tenants"  #: the member that only a PASS of several claims has: one object for each, the weakest first
+#: Of a claim: members of a predicate, and of each object of that one.
+CLAIM_MEMBERS = ("epsilon", "delta", "unseen", "return", "claimName", "coalition", "queries", "periodFrom", "leftOut",
+                 "epsilonOfTheLog", "providersWord")  # fmt: skip
+
+
+def members(report: Mapping[str, Any], claimed: Claimed | None) -> dict[str, Any]:
+    """The members of a predicate that a claim has; ``report``: as far as it is about that claim."""
+    spent = report["epsilon"] if claimed is not None else {}
+    return {
+        "epsilon": report["epsilon_audit"],
+        "delta": report["delta"],
+        "unseen": spent.get("unseen"),
+        "return": spent.get("return"),
+        **scope(claimed, spent),
+    }
+
+
+def by_tenant(reports: Sequence[Mapping[str, Any]], claims: Sequence[Claimed]) -> dict[str, Any]:
+    """What a predicate has of several claims; nothing where there is one."""
+    if len(claims) < 2:
+        return {}
+    found = zip(reports, claims, strict=True)
+    return {TENANTS: [{**members(report, one), TENANTS: list(one.tenants)} for report, one in found]}
+
+
+def claims_of(predicate: Mapping[str, Any]) -> tuple[Claimed, ...]:
+    """What the predicate of a PASS claims, the weakest claim first; none of what is none.
+
+    Raises:
+        EncodingError: as :func:`claimed_of`; or several claims that are not of this version's form.
+    """
+    first = claimed_of(predicate)
+    if TENANTS not in predicate:
+        return () if first is None else (first,)
+    if first is None:
+        raise EncodingError(f"a {predicate['verdict']} claims nothing, and this one has tenants with claims")
+    found = predicate[TENANTS]
+    if not isinstance(found, list) or len(found) < 2:
+        raise EncodingError("the tenants of a signed verdict are a list of two claims at least, or left out")
+    claims = tuple(_of_tenants(one, predicate["verdict"]) for one in found)
+    if any(
+        found[0][name] != predicate[name] or type(found[0][name]) is not type(predicate[name]) for name in CLAIM_MEMBERS
+    ):
+        raise EncodingError("the signed verdict's own claim is not the weakest of its tenants'")
+    check_together(claims)
+    return claims
+
+
+def _of_tenants(found: Any, verdict: str) -> Claimed:
+    """One object of the list."""
+    if not isinstance(found, dict) or set(found) != {*CLAIM_MEMBERS, TENANTS}:
+        raise EncodingError("a claim of tenants in the signed verdict has other members than this version's")
+    tenants, word = found[TENANTS], found["providersWord"]
+    if not all(isinstance(one, list) and all(isinstance(name, str) for name in one) for one in (tenants, word)):
+        raise EncodingError("a claim in the signed verdict does not name its tenants")
+    if any(isinstance(value, bool | dict) for value in found.values()):
+        raise EncodingError("a member of a claim in the signed verdict is of a different type")
+    made = claimed_of({"verdict": verdict, **found})
+    if made is None:
+        raise EncodingError("a claim in the signed verdict is none")
+    return Claimed.decode(replace(made, tenants=tuple(tenants)).encode())
 
 
 def scope(claimed: Claimed | None, spent: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,8 +114,7 @@ def claimed_of(predicate: Mapping[str, Any]) -> Claimed | None:
         EncodingError: a PASS without claim, coalition, queries, delta, period or the epsilon of the whole log, or with
             values that these cannot have; or another outcome with one of them.
     """
-    names = ("epsilon", "delta", "unseen", "return", "claimName", "coalition", "queries", "periodFrom", "leftOut",
-             "epsilonOfTheLog")  # fmt: skip
+    names = CLAIM_MEMBERS[:-1]
     if predicate["verdict"] not in (PASS, SAMPLED_PASS):
         if predicate["providersWord"] or any(predicate[name] is not None for name in names):
             raise EncodingError(f"a {predicate['verdict']} claims nothing, and this one has numbers of a claim")

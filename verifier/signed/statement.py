@@ -26,7 +26,7 @@ from ragseal.verifier.outcome.outcome import FAIL, FAILED, NO_VERDICT, OPEN, PAS
 from ragseal.verifier.report.document import JSON_NAME, PAGE_NAME
 from ragseal.verifier.signed import envelope, json_text
 from ragseal.verifier.signed.line import check_line
-from ragseal.verifier.signed.scope import claimed_of, scope
+from ragseal.verifier.signed.scope import TENANTS, by_tenant, claims_of, members
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -124,19 +124,15 @@ def _subject(name: str, digest: bytes) -> dict[str, Any]:
 def _predicate(
     verdict: Verdict, values: Mapping[str, Any], reports: Mapping[str, bytes], log: NoteVerifier
 ) -> dict[str, Any]:
-    ending, claimed = values["failure"] or values["no_verdict"], verdict.claimed
-    spent = values["epsilon"] if claimed is not None else {}
+    ending = values["failure"] or values["no_verdict"]
     manifest = verdict.window.manifest if verdict.window is not None else None
     return {
         "verdict": verdict.verdict,
         "line": values["line"],
         "claim": values["claim"],
         "doesNotSay": values["does_not_say"],
-        "epsilon": values["epsilon_audit"],
-        "delta": values["delta"],
-        "unseen": spent.get("unseen"),
-        "return": spent.get("return"),
-        **scope(claimed, spent),
+        **members(values, verdict.claimed),
+        **by_tenant(values["claims"], verdict.claims),
         "mode": verdict.mode,
         "keys": verdict.keys,
         "beaconOf": verdict.beacon_of or None,
@@ -192,9 +188,9 @@ class SignedVerdict:
         return str(self.predicate["line"])
 
     @property
-    def claimed(self) -> Claimed | None:
-        """What a PASS claims, with every number that the claim needs; None of what is none."""
-        return claimed_of(self.predicate)
+    def claims(self) -> tuple[Claimed, ...]:
+        """What a PASS claims, with every number that a claim needs, the weakest first; none of what is none."""
+        return claims_of(self.predicate)
 
 
 def read_verdict(data: bytes, auditor: bytes, reports: Mapping[str, bytes] = NO_REPORTS) -> SignedVerdict:
@@ -230,7 +226,7 @@ def read_verdict(data: bytes, auditor: bytes, reports: Mapping[str, bytes] = NO_
     if any(name != predicate["window"] for name in about):
         raise AttestationError("the signed verdict is about the manifest of another window than it names")
     made = SignedVerdict(predicate, subjects, auditor)
-    check_line(predicate, made.claimed, manifest_of(made))
+    check_line(predicate, made.claims, manifest_of(made))
     for name, report in reports.items():
         if hashlib.sha256(report).hexdigest() != predicate["reports"][name]["sha256"]:
             raise AttestationError(
@@ -256,7 +252,7 @@ def manifest_of(found: SignedVerdict) -> bytes | None:
 
 
 def _read_predicate(found: Any) -> dict[str, Any]:
-    if not isinstance(found, dict) or set(found) != set(_MEMBERS):
+    if not isinstance(found, dict) or set(found) - {TENANTS} != set(_MEMBERS):
         raise EncodingError("the signed verdict has other members than this version's")
     for name, kinds in _MEMBERS.items():
         if not isinstance(found[name], kinds) or (isinstance(found[name], bool)):

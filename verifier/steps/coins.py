@@ -102,8 +102,8 @@ def check_thinning_entry(
         raise Refused(
             "the indices were not thinned between the beacon's last opening and the window's", entries=at, last=last
         )
-    if [one.tenant for one in thinning.tenants] != [one.tenant for one in manifest.tenants]:
-        raise Refused("the thinned indices are not those of the manifest's tenants", ledger_index=index)
+    if tuple(one.tenant for one in thinning.tenants) != manifest.coined:
+        raise Refused("the thinned indices are not those of the manifest's tenants with a coin", ledger_index=index)
     return thinning
 
 
@@ -125,13 +125,14 @@ def check_thinned(
     evidence: Evidence,
     say: Recorder = quiet,
 ) -> Mapping[str, bytes]:
-    """Step 4, second half: every tenant's thinned columns are the placed ones with the slots emptied that coins hide.
+    """Step 4, second half: thinned columns are the placed ones with the slots emptied that coins hide.
 
     Args:
         placed: the column commitments of the manifest, as step 4 found them.
 
     Returns:
-        The d column commitments of every shard of each tenant that records are made of, concatenated.
+        The d column commitments of every shard of each tenant that records are made of, concatenated: of a tenant whose
+        claim has no coin the placed ones.
 
     Raises:
         Undecided: a file that is not the one of the log, which nobody signed.
@@ -140,7 +141,7 @@ def check_thinned(
     if thinning is None:
         raise Undecided("no entry of the log names thinned columns", ASK_AGAIN)
     manifest = window.manifest
-    columns: dict[str, bytes] = {}
+    columns = dict(placed)
     for one in thinning.tenants:
         file = _thinned_file(window, one, evidence)
         with held(f"thinned index of tenant {one.tenant!r}: ", tenant=one.tenant):

@@ -33,7 +33,7 @@ from ragseal.kernel.verdict import ANY, LAST_MINUTE, NONE, NOT_KNOWN, WORD_OF_TH
 from ragseal.verifier.evidence.evidence import OWN_MISTAKE, Auditor, Refused, Undecided
 from ragseal.verifier.steps.dp_accounting_check import CrossCheck, second_opinion
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Window, own_class
+from ragseal.verifier.steps.manifest import Tenancy, Window, own_class
 from ragseal.verifier.steps.period import Period, PeriodWindow, period
 from ragseal.verifier.steps.receipts import Tally
 from ragseal.verifier.steps.recorder import Recorder, quiet
@@ -43,7 +43,7 @@ from ragseal.verifier.steps.recorder import Recorder, quiet
 class PeriodBudget:
     """What step 11 found."""
 
-    claim: Claim  #: the policy's
+    claim: Claim
     bound: Bound  #: over the period
     delta: float
     epsilon_account: float  #: of what the policy advertises: one account's queries, or this window's
@@ -56,6 +56,7 @@ class PeriodBudget:
     opinions: dict[str, CrossCheck] = field(default_factory=dict)
     whole_log: float | str | None = None  #: epsilon with the windows outside of the period, or why it is not known
     late_places: int = 0  #: slots of indices that were committed to when their coins were known
+    tenants: tuple[str, ...] = ()  #: whose budget it is, where the window has tenants of several claims; else empty
 
     @property
     def epsilon(self) -> float:
@@ -75,6 +76,11 @@ class PeriodBudget:
     def k_max(self) -> int:
         """The largest of the period: what the estimate is held against, and epsilon of every list is about."""
         return max(one.policy.k_max for one in self.windows)
+
+    @property
+    def lower(self) -> tuple[str, ...]:
+        """Tenants that had a lower claim in a window of the period: a document of theirs has that one."""
+        return tuple(sorted({name for one in self.windows for name in one.lower}))
 
     @property
     def slots(self) -> int:
@@ -102,7 +108,7 @@ class PeriodBudget:
         found, counted = self.bound, self.bound.coalition is not None
         if not self.claim.form.private:
             word = ("embeddings",) if self.unchecked else ()
-            return Claimed(self.claim.name, NONE, "", NONE, NONE, NONE, 0, 0, "", word)
+            return Claimed(self.claim.name, NONE, "", NONE, NONE, NONE, 0, 0, "", word, self.tenants)
         start, outside, whole = self.period.start - self.period.start % COARSE_TIME, len(self.period.outside), ""
         if outside:
             whole = upward(self.whole_log) if isinstance(self.whole_log, float) else NOT_KNOWN
@@ -122,6 +128,7 @@ class PeriodBudget:
             left_out=outside,
             epsilon_log=whole,
             word=tuple(name for name in WORD_OF_THE_PROVIDER if name in rests),
+            tenants=self.tenants,
         )
 
     def details(self) -> dict[str, Any]:
@@ -195,7 +202,7 @@ def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, s
         Undecided: two routes of this auditor's arithmetic disagree, an earlier window's class is unknown here, or only
             this auditor's own beginning of the period leaves no finite epsilon.
     """
-    policy = window.manifest.policy
+    policy = window.under(span.of)
     claim = claim_of(policy)
     delta = rational(policy.delta, "delta") if claim.form.private else Fraction(0)
     spent, unknown = _spent(log, window, auditor, span)
@@ -207,7 +214,7 @@ def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, s
     try:
         found = claim.account(spent, delta)
     except PolicyError as error:
-        raise _boundless(log, window, auditor, str(error)) from None
+        raise _boundless(log, window, auditor, span, str(error)) from None
     told = {
         "windows": span.windows,
         "windows_that_never_opened": span.abandoned if claim.form.coin else None,
@@ -217,7 +224,7 @@ def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, s
     say(**{name: [one.window for one in ones] for name, ones in told.items() if ones is not None})
     say(period_start=span.start, **found.evidence(delta))
     if found.boundless:
-        raise _boundless(log, window, auditor, found.boundless)
+        raise _boundless(log, window, auditor, span, found.boundless)
     if unknown is not None:  # only now: a window more never makes an infinite epsilon finite
         raise unknown
     opinions = _agreed(found)
@@ -225,14 +232,14 @@ def check_period(log: LogView, window: Window, auditor: Auditor, span: Period, s
     return Accounted(claim, span, spent, delta, found, found.every_list, opinions)
 
 
-def check_advertised(window: Window, say: Recorder = quiet) -> float:
-    """Step 11, from the manifest alone: its epsilon is no larger than what the policy advertises.
+def check_advertised(window: Window, of: Tenancy | None = None, say: Recorder = quiet) -> float:
+    """Step 11, from the manifest alone: epsilon of these tenants is no larger than what the policy advertises.
 
     Raises:
         Refused: coin and noise give more.
         Undecided: so this auditor's arithmetic says, whose routes disagree.
     """
-    policy = window.manifest.policy
+    policy = window.under(of)
     claim = claim_of(policy)
     if not claim.form.private:
         return math.inf
@@ -260,7 +267,10 @@ def make_budget(
     tallies: Sequence[Tally],
     say: Recorder = quiet,
 ) -> PeriodBudget:
-    """Step 11's result."""
+    """Step 11's result for the tenants whose budget was accounted."""
+    several, of = len(window.tenancies) > 1, found.span.of
+    whose = of.tenants if several and of is not None else ()
+    tallies = [tally for tally in tallies if not whose or tally.tenant in whose]
     checked = sum(tally.checked for tally in tallies)
     unchecked = sum(tally.unchecked for tally in tallies)
     say(checked=checked, unchecked=unchecked)
@@ -269,7 +279,7 @@ def make_budget(
         bound=found.bound,
         delta=float(found.delta),
         epsilon_account=alone,
-        advertised=window.manifest.policy.epsilon_account,
+        advertised=window.under(of).epsilon_account,
         checked=checked,
         unchecked=unchecked,
         period=found.span,
@@ -278,6 +288,7 @@ def make_budget(
         opinions=found.opinions,
         whole_log=whole_log(log, window, auditor, found.span),
         late_places=late_places(auditor, found.span) if found.claim.form.coin else 0,
+        tenants=whose,
     )
 
 
@@ -285,7 +296,7 @@ def whole_log(log: LogView, window: Window, auditor: Auditor, span: Period) -> f
     """Epsilon of all windows of the log, if some were left out; information, so it explains instead of failing."""
     if not span.outside:
         return None
-    policy = window.manifest.policy
+    policy = window.under(span.of)
     spent, unknown = _spent(log, window, auditor, span.whole)
     try:
         found = claim_of(policy).account(spent, rational(policy.delta, "delta")).epsilon
@@ -318,12 +329,12 @@ def known_class(auditor: Auditor, one: PeriodWindow) -> AttestationClass:
         Undecided: this build has not exactly that class and table, places that prove too little, or too many shards.
     """
     try:
-        cls, _ = own_class(auditor, one.policy)
+        cls, _ = own_class(auditor, one.stated)
     except Undecided as error:
         raise Undecided(
             f"window {one.window!r} of the period: {error}", error.way_out, ledger_index=one.ledger_index
         ) from None
-    if not places_suffice(cls, one.policy.table(cls)):
+    if not places_suffice(cls, one.stated.table(cls)):
         raise Undecided(
             f"class {cls.name!r} of window {one.window!r}: its places are not proven enough",
             "restore the parameter files of circuits/",
@@ -375,15 +386,15 @@ def _confirmed(cls: AttestationClass, report: EpsilonReport) -> CrossCheck:
     return opinion
 
 
-def _boundless(log: LogView, window: Window, auditor: Auditor, why: str) -> Refused | Undecided:
+def _boundless(log: LogView, window: Window, auditor: Auditor, span: Period, why: str) -> Refused | Undecided:
     """No finite epsilon: the provider's doing if the log and its policies alone give none.
 
     Which windows count may also rest on this auditor's own beginning of the period and on what its folder says of its
     nonces: when they were drawn, whether they were released, and that it has them.
     """
-    policy = window.manifest.policy
+    policy = window.under(span.of)
     kept = {signed.manifest.digest(): b"" for _, signed in log.manifests()}  # no nonce of its own was lost
-    alone = period(log, window, replace(auditor, since=None, drawn={}, released={}, nonces=kept))
+    alone = period(log, window, replace(auditor, since=None, drawn={}, released={}, nonces=kept), span.of)
     spent, unknown = _spent(log, window, auditor, alone)
     if unknown is not None and not any(one.queries for one in spent):
         return unknown

@@ -17,12 +17,13 @@ from ragseal.verifier.steps.recorder import Recorder, quiet
 
 
 def check_indexes(
-    group: Group, key: ColumnKey, window: Entered, evidence: Evidence, say: Recorder = quiet
+    group: Group, key: ColumnKey, coin_key: ColumnKey | None, window: Entered, evidence: Evidence, say: Recorder = quiet
 ) -> Mapping[str, bytes]:
     """Step 4: every tenant's column commitments are those of the manifest and open over {Y_i, B} only.
 
     Args:
-        key: whose points the manifest's columns lie under: the attestation's, or the thinning's where there are coins.
+        key: the attestation's, whose points columns lie under.
+        coin_key: the thinning's, whose points those of tenants with a coin lie under; None where there are no coins.
 
     Returns:
         The d column commitments of every shard of each tenant, concatenated.
@@ -32,13 +33,14 @@ def check_indexes(
         Refused: the manifest's own does not hold.
     """
     columns: dict[str, bytes] = {}
+    coined, shards = window.manifest.coined, window.manifest.policy.shards
     for index in window.manifest.tenants:
         file = _index_file(window, index, evidence)
+        under = coin_key if coin_key is not None and index.tenant in coined else key
         with held(f"index of tenant {index.tenant!r}: ", tenant=index.tenant):
-            verify_columns(group, key.scores, key.digest, index.dimension * window.manifest.policy.shards, file)
+            verify_columns(group, under.scores, under.digest, index.dimension * shards, file)
         columns[index.tenant] = file.columns
         say(**{f"columns[{index.tenant}]": index.columns_digest, f"dimension[{index.tenant}]": index.dimension})
-    shards = window.manifest.policy.shards
     say(tenants=len(columns), shards=shards, capacity=shards * key.scores.capacity)
     return columns
 

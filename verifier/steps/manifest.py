@@ -33,6 +33,14 @@ Manifests = Mapping[bytes, tuple[int, SignedManifest]]
 
 
 @dataclass(frozen=True, slots=True)
+class Tenancy:
+    """The tenants of a window that have one claim."""
+
+    claim: str
+    tenants: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Entered:
     """The audited window as its manifest in the log describes it."""
 
@@ -43,6 +51,16 @@ class Entered:
     @property
     def manifest(self) -> Manifest:
         return self.signed.manifest
+
+    @property
+    def tenancies(self) -> tuple[Tenancy, ...]:
+        """Every claim that the window has for a tenant, weakest first."""
+        return tuple(Tenancy(claim, tenants) for claim, tenants in self.manifest.claims.items())
+
+    def under(self, of: Tenancy | None) -> Policy:
+        """The policy that holds for these tenants; the window's own where none are named."""
+        policy = self.manifest.policy
+        return policy if of is None else policy.under(of.claim)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragseal.kernel.attestation import COARSE_TIME, Record
 from ragseal.kernel.beacon import BeaconCommit, BeaconOpening, BeaconSeal, is_auditor
+from ragseal.kernel.claims import below, form_of
 from ragseal.kernel.commitment import (
     SignedManifest,
     WindowClose,
@@ -19,7 +20,9 @@ from ragseal.kernel.enrolment import places
 from ragseal.kernel.policy import Policy
 from ragseal.verifier.evidence.evidence import Auditor, Refused, held
 from ragseal.verifier.steps.log import LogView
-from ragseal.verifier.steps.manifest import Entered, Manifests, by_digest, thrown_by
+from ragseal.verifier.steps.manifest import Entered, Manifests, Tenancy, by_digest, thrown_by
+
+Thrown = Sequence[tuple[int, SignedManifest]]  #: manifests with their places in the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +31,15 @@ class PeriodWindow:
 
     window: str
     ledger_index: int
-    policy: Policy
+    stated: Policy  #: of its manifest
+    policy: Policy  #: as it is charged: of the weakest claim that the window has for the tenants concerned
     queries: int  #: an account may have asked: n_max, or what the log shows if that is more
     manifest: bytes  #: its digest
     accounts: int  #: of its registry, or what the log shows if that is more
     coin_period: bytes  #: names the throw of its coins; empty where its claim has none
     carries: bool = False  #: whether its manifest names an earlier one's coins, rightly or not
-    tenants: tuple[str, ...] = ()  #: of its manifest
+    tenants: tuple[str, ...] = ()  #: of its manifest, those whose claim has a coin
+    lower: tuple[str, ...] = ()  #: of its manifest, those with a claim below that of the tenants concerned
 
     @property
     def late(self) -> bool:
@@ -62,6 +67,7 @@ class Period:
     abandoned_before: tuple[PeriodWindow, ...] = ()  #: such ones from before the period
     later: tuple[PeriodWindow, ...] = ()  #: opened after this window, whatever their period: the log shows them already
     abandoned_later: tuple[PeriodWindow, ...] = ()  #: entered after this one opened; coins known, not opened
+    of: Tenancy | None = None  #: whose budget it is, where :func:`period` found it
 
     @property
     def throws_left_out(self) -> int:
@@ -90,10 +96,10 @@ class Period:
     def whole(self) -> Period:
         """The same with nothing outside."""
         opened = sorted((*self.left_out, *self.windows, *self.later), key=lambda one: one.ledger_index)
-        return Period(self.start, tuple(opened), (), (*self.abandoned, *self.never_opened_outside))
+        return Period(self.start, tuple(opened), (), (*self.abandoned, *self.never_opened_outside), of=self.of)
 
 
-def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
+def period(log: LogView, window: Entered, auditor: Auditor, of: Tenancy | None = None) -> Period:
     """The windows opened up to this one that share its period's budget, whenever their manifests were entered.
 
     A window is left out only if it ended before the period began.  When it ended is not what its closing entry says
@@ -101,11 +107,16 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
     nor does a log that is dated back as a whole: what follows a commitment of this auditor's is no older than its
     nonce.  The log's times are whole minutes, rounded down, so a window whose last minute is that in which the period
     began may have run into it and counts; the audited window always does.  The auditor's own beginning of the period
-    counts if it is earlier than the policy's.  A claim that bounds nothing counts its own window alone.
+    counts if it is earlier than the policy's.  A window with the coins of one that counts does so itself, whatever its
+    times are.  A claim that bounds nothing counts its own window alone.
+
+    Args:
+        of: the tenants whose budget it is, and their claim; by default those of the policy's claim.
 
     Raises:
         Refused: a manifest among them is not signed, or the log holds records that no opening and manifest precede.
     """
+    of = of or window.tenancies[-1]
     entered = by_digest(log)
     opened = {m.manifest: i for i, m in reversed(list(log.of(WindowOpen)))}  # the first, if there are several
     closed = {m.manifest for _, m in log.of(WindowClose)}
@@ -145,13 +156,21 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
         behind = opened[digest] > opened[window.digest]
         if not behind:  # what comes later decides nothing here
             _hold(signed, index)
-        policy = signed.manifest.policy
-        coins = _coin_period(entered, index, signed)
-        one = _charged(signed, index, coins, max(policy.n_max, most.get(digest, 0)), accounts[digest])
+        asked_most = max(signed.manifest.policy.n_max, most.get(digest, 0))
+        one = _charged(signed, index, of, _coin_period(entered, index, signed), (asked_most, accounts[digest]))
         before = digest in closed and ended[digest] < minute and digest != window.digest
         (later if behind else outside if before else inside).append(one)
-    thrown, thrown_before, thrown_later = _abandoned(log, window, auditor, entered, opened, minute)
-    if not window.manifest.policy.form.private:  # no number counts any, so nothing that they did is beside it
+    shared = _of_coins_that_count(inside, outside)
+    inside = sorted([*inside, *shared], key=lambda one: one.ledger_index)
+    counted = {one.manifest for one in shared}
+    outside = [one for one in outside if one.manifest not in counted]
+    every = _abandoned(log, window, auditor, entered, opened, minute)
+    thrown_only = Tenancy(of.claim, ())  # whoever it has: nothing was answered, and its coins count
+    thrown, thrown_before, thrown_later = (
+        tuple(_charged(signed, index, thrown_only, signed.manifest.digest()) for index, signed in ones)
+        for ones in every
+    )
+    if not form_of(of.claim).private:  # no number counts any, so nothing that they did is beside it
         inside, outside, later = [one for one in inside if one.manifest == window.digest], [], []
         thrown = thrown_before = thrown_later = ()
     return Period(
@@ -162,24 +181,39 @@ def period(log: LogView, window: Entered, auditor: Auditor) -> Period:
         abandoned_before=thrown_before,
         later=tuple(later),
         abandoned_later=thrown_later,
+        of=of,
     )
 
 
-def _charged(signed: SignedManifest, index: int, coins: bytes, queries: int, accounts: int = 0) -> PeriodWindow:
+def _of_coins_that_count(inside: Sequence[PeriodWindow], outside: Sequence[PeriodWindow]) -> list[PeriodWindow]:
+    """Windows that ended before the period by their times, and whose coins are those of one that counts.
+
+    What they showed, they showed of the same hidden slots: a closing entry that is dated back does not take it away.
+    """
+    coins = {one.coin_period for one in inside if one.coin_period}
+    return [one for one in outside if one.coin_period in coins]
+
+
+def _charged(
+    signed: SignedManifest, index: int, of: Tenancy, coins: bytes, asked: tuple[int, int] = (0, 0)
+) -> PeriodWindow:
+    """A window as it is charged to the budget of these tenants; ``asked``: queries of one account, and accounts."""
+    queries, accounts = asked
     manifest = signed.manifest
     known = max(places(manifest), accounts)
     carries = any(coin.thrown_by for coin in manifest.coins)
-    tenants = tuple(one.tenant for one in manifest.tenants)
     return PeriodWindow(
         window=manifest.window,
         ledger_index=index,
-        policy=manifest.policy,
+        stated=manifest.policy,
+        policy=manifest.charged(of.claim, of.tenants),
         queries=queries,
         manifest=manifest.digest(),
         accounts=known,
         coin_period=coins,
         carries=carries,
-        tenants=tenants,
+        tenants=manifest.coined,
+        lower=tuple(one.tenant for one in manifest.tenants if one.claim in below(of.claim)),
     )
 
 
@@ -202,7 +236,7 @@ def _abandoned(
     entered: Manifests,
     opened: Mapping[bytes, int],
     minute: int,
-) -> tuple[tuple[PeriodWindow, ...], tuple[PeriodWindow, ...], tuple[PeriodWindow, ...]]:
+) -> tuple[Thrown, Thrown, Thrown]:
     """Windows with a coin that were not opened before this one although their provider may have learnt the coins.
 
     What opens one of them afterwards changes nothing: the provider had passed it over by then.  Where a seal names this
@@ -234,9 +268,9 @@ def _abandoned(
             return True
         return any({owner for owner in owners if not is_auditor(owner)} <= seen for owners in sealed)
 
-    inside: list[PeriodWindow] = []
-    before: list[PeriodWindow] = []
-    later: list[PeriodWindow] = []
+    inside: list[tuple[int, SignedManifest]] = []
+    before: list[tuple[int, SignedManifest]] = []
+    later: list[tuple[int, SignedManifest]] = []
     manifests, shown, this = log.manifests(), _times(log, auditor), opened[window.digest]
     for at, (index, signed) in enumerate(manifests):
         digest = signed.manifest.digest()
@@ -246,16 +280,15 @@ def _abandoned(
             continue
         if _coin_period(entered, index, signed) != digest:
             continue  # it threw nothing
-        one = _charged(signed, index, digest, 0)
         if index > this:
-            later.append(one)
+            later.append((index, signed))
             continue
         _hold(signed, index)
         over = manifests[at + 1][0] if at + 1 < len(manifests) else index
         time = shown[min(bisect_left(shown, (over, 0)), len(shown) - 1)][1]
         named = signed.manifest.policy.period_start >= window.manifest.policy.period_start
-        (inside if time >= minute or named else before).append(one)
-    return tuple(inside), tuple(before), tuple(later)
+        (inside if time >= minute or named else before).append((index, signed))
+    return inside, before, later
 
 
 def _times(log: LogView, auditor: Auditor) -> list[tuple[int, int]]:

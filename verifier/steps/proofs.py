@@ -131,7 +131,7 @@ def check_batch(
 def _item(basis: ProofContext, one: LoggedRecord, entry: ProofEntry, c_w: bytes) -> BatchItem:
     manifest = basis.window.manifest
     statement = statement_of(
-        manifest.policy,
+        manifest.rules(one.tenant),
         basis.window.cls,
         c_seed=manifest.c_seed,
         beacon=basis.beacon,

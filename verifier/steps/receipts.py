@@ -311,7 +311,8 @@ def _rest(log: LogView, window: Window, versions: Versions, promise: Promise, re
 
 def _openings(window: Window, versions: Versions, answer: Answer, record: Record) -> None:
     """The openings that the provider signed are of this window's record and texts."""
-    cls, policy = window.cls, window.manifest.policy
+    known = versions.known[record.signed.request.index_digest]  # step 6 found it there, in the log alone
+    cls, policy = window.cls, window.manifest.rules(known.tenant)
     slots, capacity = answer.openings.slots, policy.capacity(cls)
     ids = [slot.slot for slot in slots]
     least, most = cls.least_ids(policy.shards), cls.most_ids(policy.shards)
@@ -322,7 +323,6 @@ def _openings(window: Window, versions: Versions, answer: Answer, record: Record
         raise AttestationError("the answer's slots and flags are not those that the record commits to")
     answer.openings.check_claim(policy)
     check_withheld(policy, answer.openings)
-    known = versions.known[record.signed.request.index_digest]  # step 6 found it there, in the log alone
     root = policy.read_from(known.text_root)
     for slot in slots:
         if len(slot.texts) > slot.flag:

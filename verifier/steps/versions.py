@@ -127,7 +127,7 @@ def _check_update(window: Entered, life: WindowSpan, number: int, index: int, up
         raise Refused(f"version {number} of the indices is dated after the window's end", ledger_index=index)
     if [one.tenant for one in update.tenants] != [one.tenant for one in window.manifest.tenants]:
         raise Refused(f"version {number} of the indices is not of the manifest's tenants", ledger_index=index)
-    if any(bool(one.proof_digests) != bool(window.manifest.coins) for one in update.tenants):
+    if tuple(one.tenant for one in update.tenants if one.proof_digests) != window.manifest.coined:
         raise Refused(
             f"version {number} of the indices says nothing of hidden slots, or has none to say it of",
             ledger_index=index,
@@ -161,7 +161,7 @@ def check_versions(
             whose = f"version {update.number} of the index of tenant {line.tenant!r}: "
             data = evidence.version_file(window.digest, update.number, line.tenant)
             digest = update.index_digest(line.tenant)
-            if coin is None:
+            if coin is None or not line.proof_digests:
                 columns[digest] = _plain(group, key, window, line, data, whose)
             else:
                 columns[digest] = _emptied(group, key, coin, window, update.number, line, data, whose)

@@ -175,12 +175,10 @@ def receipt(given: Json) -> Json:
 
 
 def openings(given: Json) -> Json:
-    """T and what its slots hold, against a record, the policy's guard and the manifest's text root."""
-    window = SimpleNamespace(
-        manifest=SimpleNamespace(policy=Policy.decode(un(given["policy"]))),
-        cls=class_from(given["class"]),
-        index=commitment.TenantIndex.decode(un(given["tenant_index"])),
-    )
+    """T and what its slots hold, against a record, the guard of the tenant's claim and the manifest's text root."""
+    policy, index = Policy.decode(un(given["policy"])), commitment.TenantIndex.decode(un(given["tenant_index"]))
+    rules = policy.under(index.claim or policy.claim)
+    window = SimpleNamespace(cls=class_from(given["class"]), index=index, rules=rules)
     made = attestation.Openings.decode(un(given["openings"]))
     check_openings(window, Record.decode(un(given["record"])), made)  # type: ignore[arg-type]
     return {"contents": [None if slot.content is None else slot.content.encode().hex() for slot in made.slots]}

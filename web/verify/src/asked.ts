@@ -104,6 +104,13 @@ function ofDecoys(policy: Policy, cls: DecoysClass): Asked {
   return { inputs: [BigInt(lo), BigInt(ids)], table: entries, packed: pack(entries) };
 }
 
+/** The same for a tenant of a lower claim: nothing is drawn. */
+export function undrawn(asked: Asked, cls: AttestationClass): Asked {
+  if (cls.kind === "noise") return asked;
+  const entries = rows(drawTable(idBits(cls.slots), 0), cls.draws);
+  return { inputs: asked.inputs, table: entries, packed: pack(entries) };
+}
+
 /** Of a policy that names this class. */
 export const askedOf = (policy: Policy, cls: AttestationClass): Asked =>
   cls.kind === "noise" ? ofNoise(policy, cls) : ofDecoys(policy, cls);

@@ -2,6 +2,7 @@
 /** What a PASS claims, as its line and the signed statement have it. SPEC D.12.5, D.18. */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { hex, need, refuse, utf8 } from "./bytes.js";
+import { claimsFit, inOrder } from "./rules.js";
 
 /** Of the year 9999, in seconds since 1970. */
 export const LAST_MINUTE = 253402300740n;
@@ -22,7 +23,7 @@ const TEXTS: { readonly [name: string]: readonly [number, string] } = {
   "every-list": [375, "1e730cb78fef3953d46ca65abaa9899aeed0928350c143e6a2b7e6fae2c6ab43"],
   "until-delivered": [877, "6e3265ed1b8bde5a9b431b19ff1dca9d96386cf0b72dde53a5eca6bf906048e7"],
   unseen: [759, "6295b3e354ad936a20fea06a2f048f7753a7297c4c6b9a9422f6dcd978f26ad2"],
-  exact: [535, "3db363004c96956abf881dcfd6f3cf525169531da480a2c32f324f65d85ba5fb"],
+  exact: [520, "e8cbf88a5eac7b205d27129f90423e8b28f78fab55eb11d588cafa65c54eb6d2"],
   answers: [695, "68be0b7ca5b31a7b124bd404bb7349fef6446efd2e7c07bd94631bb52509044c"],
 };
 
@@ -99,26 +100,82 @@ function numbers(found: Json, claim: string): string {
   ].join(" ");
 }
 
+/** The text of a claim's name. */
+const textOf = (name: unknown): readonly [number, string] =>
+  (typeof name === "string" && Object.hasOwn(TEXTS, name) && TEXTS[name]) || refuse("the verdict's claim is not known");
+
+/** What a line has of one claim. */
+function said(found: Json): string {
+  const { claimName, providersWord } = found;
+  const word = providersWord as unknown[];
+  textOf(claimName);
+  const ordered = Object.keys(WORD_OF_THE_PROVIDER).filter((one) => word.includes(one));
+  need(ordered.length === word.length && ordered.every((one, at) => one === word[at]), "the provider's word is not named in order");
+  const own = claimName === "exact" ? nothing(found) : numbers(found, claimName as string);
+  return [own, ...ordered.map((one) => WORD_OF_THE_PROVIDER[one] ?? "")].join(" ");
+}
+
+/** Whether a text has that of a claim in it, behind a blank or at its beginning. */
+function describes(text: string, name: string): boolean {
+  const [length, digest] = textOf(name);
+  const starts = [0, ...[...text.matchAll(/ (?=For |Every )/gu)].map((found) => found.index + 1)];
+  return starts.some((at) => hex(sha256(utf8(text.slice(at, at + length)))) === digest);
+}
+
+/** The member that only a PASS of several claims has. */
+export const TENANTS = "tenants";
+
+const CLAIM_MEMBERS = [
+  "epsilon", "delta", "unseen", "return", "claimName", "coalition", "queries", "periodFrom", "leftOut", "epsilonOfTheLog", "providersWord",
+];
+
+const isText = (value: unknown): value is string => typeof value === "string";
+const isTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText);
+
+/** Of several claims each with its tenants, the weakest first, which is the verdict's own; how the line has them. */
+function tenantsOf(found: Json): { readonly field: string; readonly names: readonly string[] } {
+  const all: unknown = found[TENANTS];
+  if (!Array.isArray(all) || all.length < 2) return refuse("the tenants of a signed verdict are a list of two claims at least, or left out");
+  const claims = (all as Json[]).map((one) => {
+    const known = typeof one === "object" && one !== null && Object.keys(one).length === CLAIM_MEMBERS.length + 1;
+    need(known && [...CLAIM_MEMBERS, TENANTS].every((name) => Object.hasOwn(one, name)), "a claim of tenants has other members than this version's");
+    const { tenants, providersWord, claimName } = one;
+    if (!isTexts(tenants) || !isTexts(providersWord)) return refuse("a claim in the signed verdict does not name its tenants");
+    need(tenants.every((name) => /^[!-~]{1,128}$/u.test(name)) && inOrder(tenants), "the tenants of a claim are named in order, each once");
+    said(one);
+    return { claim: claimName as string, tenants };
+  });
+  need(claimsFit(claims), "the claims of the signed verdict do not fit each other");
+  const first = (all as Json[])[0] as Json;
+  const same = CLAIM_MEMBERS.every((name) => {
+    const [one, other] = [first[name], found[name]];
+    return one === other || (isTexts(one) && isTexts(other) && one.join(" ") === other.join(" "));
+  });
+  need(same, "the signed verdict's own claim is not the weakest of its tenants'");
+  const named = claims.flatMap((one) => one.tenants.map((tenant) => `${one.claim}:${word(tenant)}`));
+  return { field: ` tenants=${named.join(",")}`, names: claims.map((one) => one.claim) };
+}
+
 /** A PASS has a claim with all that it needs, and its line begins with the same; nothing else claims anything. */
 export function checkClaimed(found: Json): void {
   const { verdict, claim, claimName, coalition, queries, periodFrom, leftOut, epsilonOfTheLog, providersWord } = found;
-  const word = providersWord as unknown[];
   const { epsilon, delta, unseen, return: back } = found;
   if (verdict !== "PASS" && verdict !== "SAMPLED-PASS") {
     const all = [epsilon, delta, unseen, back, claimName, coalition, queries, periodFrom, leftOut, epsilonOfTheLog];
-    need(all.every((one) => one === null) && word.length === 0, `a ${String(verdict)} claims nothing, and this one has numbers of a claim`);
+    const bare = all.every((one) => one === null) && (providersWord as unknown[]).length === 0 && !Object.hasOwn(found, TENANTS);
+    need(bare, `a ${String(verdict)} claims nothing, and this one has numbers of a claim`);
     return;
   }
-  const [length, digest] = (typeof claimName === "string" && Object.hasOwn(TEXTS, claimName) && TEXTS[claimName]) || refuse("the verdict's claim is not known");
-  const ordered = Object.keys(WORD_OF_THE_PROVIDER).filter((one) => word.includes(one));
-  need(ordered.length === word.length && ordered.every((one, at) => one === word[at]), "the provider's word is not named in order");
-  const said = claimName === "exact" ? nothing(found) : numbers(found, claimName as string);
-  const text = [verdict, said, ...ordered.map((one) => WORD_OF_THE_PROVIDER[one] ?? ""), ""].join(" ");
+  const [length, digest] = textOf(claimName);
+  const own = said(found);
+  const { field, names: lower } = Object.hasOwn(found, TENANTS) ? tenantsOf(found) : { field: "", names: [] };
   const line = found["line"] as string;
-  need(line.startsWith(text), "the signed verdict's line does not have the claim that its members have");
+  need(line.startsWith(`${verdict} ${own}${field} `), "the signed verdict's line does not have the claim that its members have");
   const names = line.split(" ").slice(1).map((one) => /^([a-z_]+)=[!-~]+$/u.exec(one)?.[1]);
   need(!names.includes(undefined) && new Set(names).size === names.length, "the signed verdict's line has a field twice, or something that is no field");
+  need(names.includes("tenants") === lower.length > 0, "the signed verdict's line names tenants whose claims its members do not have");
   need(hex(sha256(utf8((claim as string).slice(0, length)))) === digest, "the signed verdict describes another claim than it names");
+  need(lower.every((name) => describes(claim as string, name)), "the signed verdict does not describe a claim of its tenants");
 }
 
 /** A name in a line: without blanks and without what separates it from the next field. */

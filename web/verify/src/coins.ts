@@ -8,6 +8,7 @@ import { type IndexVersion, type ScoreBases, checkColumns, checkNamed, columnsOf
 import { type Files, type Log, file } from "./log.js";
 import { type Equations, type Relation, checkOpening } from "./opening.js";
 import { type AttestationKey, weighted } from "./proofs.js";
+import { coinedOf } from "./rules.js";
 import { R, nonzeroElement, pack, taggedElement, taggedHash } from "./transcript.js";
 import { type VerifyingKey, decodeProof } from "./verifying_key.js";
 import type { Entered, Span } from "./window.js";
@@ -70,7 +71,7 @@ export interface CoinBasis {
 }
 
 /**
- * One thinning, of all tenants, between the beacon's last opening, whether a later seal left its owner out or not, and the
+ * One thinning, of all tenants with a coin, between the beacon's last opening, whether a later seal left its owner out or not, and the
  * window's; none where there is no coin.
  */
 export function checkThinningEntry(log: Log, window: Entered, last: number, life: Span): void {
@@ -80,7 +81,7 @@ export function checkThinningEntry(log: Log, window: Entered, last: number, life
   need(found.length === 1, "the window's indices were thinned more than once", "log");
   need(index > last && index < life.openIndex, "the indices were thinned before the beacon was complete, or too late", "log");
   const names = entry.tenants.map((one) => one.tenant).join(" ");
-  need(names === window.manifest.tenants.map((one) => one.tenant).join(" "), "the thinning is not of the manifest's tenants", "log");
+  need(names === coinedOf(window.manifest).join(" "), "the thinning is not of the manifest's tenants with a coin", "log");
 }
 
 /** C_coin, context and j. */

@@ -127,6 +127,16 @@ function read(cursor: Cursor, codec: Codec): unknown {
   }
 }
 
+/** What a later field is in version 1. */
+function nothing(codec: Codec): unknown {
+  if (codec[0] === "many") return [];
+  if (codec[0] === "text") return "";
+  return codec[0] === "flag" ? false : 0;
+}
+
+const isNothing = (value: unknown): boolean =>
+  value === 0 || value === "" || value === false || (Array.isArray(value) && value.length === 0);
+
 function message<T extends Tag>(cursor: Cursor, tag: T): Messages[T] {
   const start = cursor.at;
   const size = cursor.number(1);
@@ -139,13 +149,13 @@ function message<T extends Tag>(cursor: Cursor, tag: T): Messages[T] {
   const added = FIELDS[tag].length - later;
   for (const [at, [name, codec]] of FIELDS[tag].entries()) {
     try {
-      out[name] = at >= added && version === VERSION ? 0 : read(cursor, codec);
+      out[name] = at >= added && version === VERSION ? nothing(codec) : read(cursor, codec);
     } catch (error) {
       if (error instanceof Refusal) refuse(`${tag}.${name}: ${error.message}`, error.whose);
       throw error;
     }
   }
-  const some = FIELDS[tag].slice(added).some(([name]) => out[name] !== 0);
+  const some = FIELDS[tag].slice(added).some(([name]) => !isNothing(out[name]));
   need(version === VERSION || some, `${tag}: not the canonical encoding`);
   out["raw"] = cursor.data.subarray(start, cursor.at);
   const found = out as unknown as Messages[T];

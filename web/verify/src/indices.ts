@@ -6,7 +6,7 @@ import { decode } from "./decoder.js";
 import type { IndexUpdate, Opening, Policy, Record as LedgerRecord } from "./generated/messages.js";
 import { type Files, type Log, file } from "./log.js";
 import { type Equations, checkOpening } from "./opening.js";
-import { formOf } from "./rules.js";
+import { coinedOf } from "./rules.js";
 import { taggedHash } from "./transcript.js";
 import type { Entered, Span } from "./window.js";
 
@@ -42,8 +42,8 @@ function checkUpdate(window: Entered, life: Span, number: number, index: number,
   need(update.time <= life.open.time + policy.closes - policy.opens, `version ${number} is dated after the window's end`, "log");
   const names = update.tenants.map((one) => one.tenant).join(" ");
   need(names === tenants.map((one) => one.tenant).join(" "), `version ${number} is not of the manifest's tenants`, "log");
-  const coined = formOf(policy.claim)?.coin === true;
-  need(update.tenants.every((one) => (one.proof_digests.length === 1) === coined), `version ${number} has wrong proofs`, "log");
+  const proven = update.tenants.filter((one) => one.proof_digests.length === 1).map((one) => one.tenant);
+  need(proven.join(" ") === coinedOf(window.manifest).join(" "), `version ${number} has wrong proofs`, "log");
 }
 
 /** Updates are of all tenants, without gaps, on ticks, and inside their window. */
@@ -56,10 +56,11 @@ export function checkUpdates(log: Log, window: Entered, life: Span): Versions {
   if (every === 0) {
     need(updates.length === 0, "the window's indices were updated, although its policy gives them one version", "log");
     const thinning = log.of("thinning").find(([, one]) => same(one.manifest, window.digest))?.[1];
+    const coined = coinedOf(manifest);
     for (const one of manifest.tenants) {
       const digest = hex(taggedHash("index-version", one.raw));
       const thinned = thinning?.tenants.find((line) => line.tenant === one.tenant);
-      const line = window.coin === undefined ? one : (thinned ?? refuse("the log names no thinned index of a tenant", "log"));
+      const line = coined.includes(one.tenant) ? (thinned ?? refuse("the log names no thinned index of a tenant", "log")) : one;
       known.set(digest, {
         tenant: one.tenant,
         number: 0,
@@ -131,7 +132,7 @@ export function checkNamed(columns: Uint8Array, opening: Opening, columnsDigest:
   need(same(taggedHash("columns-opening", opening.raw), openingDigest), "the opening is not the one that the log names");
 }
 
-/** The columns of a version of a window without coins, from their file. */
+/** The columns of a version of a tenant without coins, from their file. */
 export async function readColumns(files: Files, key: ScoreBases, line: IndexVersion, count: number, later: Equations): Promise<G1Point[]> {
   const found = decode("index-file", await file(files, columnsPath(line.columnsDigest)));
   checkNamed(found.columns, found.opening, line.columnsDigest, line.openingDigest);

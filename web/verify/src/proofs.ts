@@ -61,7 +61,8 @@ export class AttestationKey implements ScoreBases {
 export interface Basis {
   readonly window: Entered;
   readonly key: AttestationKey;
-  readonly asked: Asked;
+  /** Of records of a tenant's. */
+  readonly asked: (tenant: string) => Asked;
   readonly beacon: bigint;
   /** H_0 .. H_d. */
   readonly generators: readonly G1Point[];
@@ -84,8 +85,8 @@ interface Scores {
 }
 
 /** c_seed, beacon, ctx and what the policy asks: the beginning of every statement about a record. */
-function first({ window, beacon, asked }: Basis, { record }: Placed): bigint[] {
-  return [window.manifest.c_seed, beacon, taggedElement("ctx", record.signed.request.raw), ...asked.inputs];
+function first({ window, beacon, asked }: Basis, { record, version }: Placed): bigint[] {
+  return [window.manifest.c_seed, beacon, taggedElement("ctx", record.signed.request.raw), ...asked(version.tenant).inputs];
 }
 
 /** What a record's proofs state but for the table: shards are numbered here, and by nobody else. SPEC B.5, A.15.3. */
@@ -113,15 +114,16 @@ function itemOf(basis: Basis, placed: Placed, entry: ProofEntry, cW: Scores): It
   const shared = point(entry.c_v);
   const committed = Array.from({ length: shards }, (_, shard) => all.slice(count * shard, count * (shard + 1)));
   const bytes = split(entry.committed, count * POINT_BYTES);
+  const asked = basis.asked(placed.version.tenant);
   const equations = statements(basis, placed).map((own, shard): Equation => {
-    const clear = join(pack(own), basis.asked.packed);
+    const clear = join(pack(own), asked.packed);
     const hashed = [key.digest, placed.digest, clear, cW.encoded[shard] as Uint8Array, join(bytes[shard] as Uint8Array, entry.c_v)];
     const alpha = nonzeroElement("alpha", ...hashed);
     const beta = nonzeroElement("beta", ...hashed);
     const added = [cW.points[shard] as G1Point, ...(committed[shard] as G1Point[]), shared];
     const scales = key.stated.scales(beta);
     const commitments = added.map((one, k): readonly [G1Point, bigint] => [one, scales[k] as bigint]);
-    return { proof: decodeProof(proofs[shard] as Uint8Array), clear: [...own, ...basis.asked.table, alpha, beta], commitments };
+    return { proof: decodeProof(proofs[shard] as Uint8Array), clear: [...own, ...asked.table, alpha, beta], commitments };
   });
   return { placed, equations, committed: { shards: committed, shared } };
 }

@@ -57,6 +57,17 @@ const FORMS: { readonly [claim: string]: Form } = {
 /** The form of a claim; none of a name that no claim has. */
 export const formOf = (claim: string): Form | undefined => (Object.hasOwn(FORMS, claim) ? FORMS[claim] : undefined);
 
+/** Claims of one circuit, weakest first. SPEC D.24. */
+const LADDER: readonly string[] = ["exact", "unseen", "until-delivered"];
+
+/** The claim that holds of a tenant: its own, if it has one below the policy's. */
+export const claimOf = ({ policy, tenants }: Manifest, tenant: string): string =>
+  tenants.find((one) => one.tenant === tenant)?.claim || policy.claim;
+
+/** The tenants whose slots coins hide, in order. */
+export const coinedOf = (m: Manifest): string[] =>
+  m.tenants.map((one) => one.tenant).filter((tenant) => formOf(claimOf(m, tenant))?.coin === true);
+
 /** Whether a claim bounds what anybody learns. */
 export const isPrivate = (claim: string): boolean => {
   const form = formOf(claim);
@@ -125,6 +136,9 @@ function increasing(lines: readonly { readonly tenant: string }[]): void {
 function manifest(m: Manifest): void {
   increasing(m.tenants);
   need(m.tenants.every((one) => one.dimension === m.policy.dimension), "an index has another dimension than the policy");
+  const lower = LADDER.slice(0, Math.max(0, LADDER.indexOf(m.policy.claim)));
+  need(m.tenants.every((one) => one.claim === "" || lower.includes(one.claim)), "a tenant's claim is none below the policy's");
+  need(m.tenants.some((one) => one.claim === ""), "no tenant has the policy's claim, which is the highest of them");
   need((m.coins.length === 1) === (formOf(m.policy.claim)?.coin === true), "the claim and its coins do not fit");
   const keys = m.auditors.map((seat) => hex(seat.public_key));
   need(keys.length > 0 && new Set(keys).size === keys.length, "auditors have a key of their own each, one at least");
@@ -140,8 +154,24 @@ function seat(s: Seat): void {
 function verdict(v: AuditVerdict | VerdictEntry): void {
   const passed = v.outcome === "PASS" || v.outcome === "SAMPLED-PASS";
   need(passed || v.outcome === "FAIL" || v.outcome === "NO-VERDICT", "a verdict is one of four outcomes");
-  need(v.claimed.length === (passed ? 1 : 0), "a PASS says what it claims, and no other outcome claims anything");
+  need(v.claimed.length > 0 === passed, "a PASS says what it claims, and no other outcome claims anything");
+  need(v.claimed.length < 2 || claimsFit(v.claimed), "the claims of a verdict do not fit each other");
+  need(v.claimed.length !== 1 || v.claimed[0]?.tenants.length === 0, "the one claim of a verdict is about every tenant");
 }
+
+/** Of several claims the weakest comes first, each once; each names its tenants, and a tenant has one. */
+export function claimsFit(claims: readonly { readonly claim: string; readonly tenants: readonly string[] }[]): boolean {
+  const named = claims.flatMap((one) => one.tenants);
+  const places = claims.map((one) => LADDER.indexOf(one.claim));
+  return (
+    places.every((place, at) => place > (places[at - 1] ?? -1)) &&
+    claims.every((one) => one.tenants.length > 0) &&
+    new Set(named).size === named.length
+  );
+}
+
+/** Names in order, each once. */
+export const inOrder = (names: readonly string[]): boolean => names.every((name, at) => at === 0 || (names[at - 1] as string) < name);
 
 const BOUND = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/u;
 
@@ -149,6 +179,7 @@ const BOUND = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/u;
 function claimed(c: Claimed): void {
   const form = formOf(c.claim);
   if (form === undefined) return need(false, "the verdict's claim is not known");
+  need(inOrder(c.tenants), "the tenants of a claim are named in order, each once");
   const ordered = Object.keys(WORD_OF_THE_PROVIDER).filter((one) => c.word.includes(one));
   need(ordered.length === c.word.length && ordered.every((one, at) => one === c.word[at]), "the provider's word is not named in order");
   if (form.plain && !form.coin) {
@@ -219,8 +250,7 @@ export function checkRules(message: Messages[Tag]): void {
       return increasing(message.tenants);
     case "index-update":
       increasing(message.tenants);
-      need(message.number >= 1, "updates of a window's indices are counted from 1");
-      return need(new Set(message.tenants.map((one) => one.proof_digests.length)).size <= 1, "proofs for all or none");
+      return need(message.number >= 1, "updates of a window's indices are counted from 1");
     case "enrolment":
       return need(message.until === 0 || message.until > message.since, "an account leaves after it came");
     case "metadata":

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** Signed verdicts: a DSSE envelope, and the in-toto statement in it. What verifier/signed/ refuses is refused. SPEC D.18. */
 import { Refusal, fromBase64, fromHex, hex, join, need, refuse, utf8 } from "./bytes.js";
-import { checkAbout, checkClaimed } from "./claimed.js";
+import { TENANTS, checkAbout, checkClaimed } from "./claimed.js";
 import { decode } from "./decoder.js";
 import { parseJson } from "./json.js";
 import { type Checkpoint, type NoteKey, openCheckpoint, parseKey } from "./note.js";
@@ -129,7 +129,8 @@ function isStep(one: unknown): boolean {
 }
 
 function readPredicate(found: unknown): Json {
-  need(isObject(found) && exactly(found, Object.keys(MEMBERS)), "the signed verdict has other members than this version's");
+  const several = isObject(found) && Object.hasOwn(found, TENANTS) ? [TENANTS] : [];
+  need(isObject(found) && exactly(found, [...Object.keys(MEMBERS), ...several]), "the signed verdict has other members than this version's");
   for (const [name, allowed] of Object.entries(MEMBERS)) {
     need(kinds(found[name]).some((kind) => allowed.includes(kind)), `the signed verdict's ${name} is of another type`);
   }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 /** A whole window from static files: what was checked and what was not, line by line. SPEC G.15. */
-import { askedOf } from "./asked.js";
+import { type Asked, askedOf, undrawn } from "./asked.js";
 import { Refusal, Unknown, hex, need, same, utf8 } from "./bytes.js";
 import { type Beacon, checkBeacon } from "./beacon.js";
 import { type CoinBasis, ThinningKey, checkThinningEntry, readEmptied, readThinned } from "./coins.js";
 import { type G1Point, generators } from "./curve.js";
 import { decode } from "./decoder.js";
 import { type AttestationClass, CLASSES } from "./generated/classes.js";
+import type { Manifest } from "./generated/messages.js";
 import { type Versions, checkUpdates, columnsOf, readColumns } from "./indices.js";
 import { type Files, Log, Missing, type Tree, checkTiles, file, readNote, readTree, turnedBy } from "./log.js";
 import { leafHash, merkleRoot } from "./merkle.js";
@@ -16,7 +17,7 @@ import { AttestationKey, BATCH, type Basis, batchPath, checkBatch, keyPath } fro
 import { type Policy, asksNobody, isFor, meets, parsePolicy } from "./quorum.js";
 import { printable } from "./printable.js";
 import { type Placed, checkRecords } from "./records.js";
-import { isPrivate } from "./rules.js";
+import { claimOf, coinedOf, isPrivate } from "./rules.js";
 import { hasUnknownLine } from "./turns.js";
 import { VerifyingKey } from "./verifying_key.js";
 import { type Entered, type Span, checkLife, checkManifest, classOf, findWindow, thrownBy } from "./window.js";
@@ -66,6 +67,13 @@ export interface Options {
 }
 
 class Stop extends Error {}
+
+/** Tenants whose claim is lower than the policy's. */
+const lowerClaims = (m: Manifest): string =>
+  m.tenants
+    .filter((one) => one.claim !== "")
+    .map((one) => `; of tenant ${one.tenant} it claims ${one.claim} only${isPrivate(one.claim) ? "" : ", so nothing of it is private"}`)
+    .join("");
 
 /** Two notes under one key that no log can have both of. */
 class Fork extends Refusal {
@@ -237,7 +245,7 @@ class Run {
     const { manifest } = window;
     await this.step("manifest", () => checkManifest(log, window, keyDigest(this.key)),
       () => `the provider ${hex(manifest.provider_key).slice(0, 16)}... has signed the manifest of window ${manifest.window}, of claim ${manifest.policy.claim}`
-        + (isPrivate(manifest.policy.claim) ? "" : ": nothing in it is private"));
+        + (isPrivate(manifest.policy.claim) ? "" : ": nothing in it is private") + lowerClaims(manifest));
     const life = await this.step("opening and closing", () => checkLife(log, window),
       ({ close }) => (close ? "the window was opened and closed once, in its turn" : "the window was opened, and is not closed yet"));
     const beacon = await this.step("beacon", () => this.beacon(log, window, life),
@@ -264,7 +272,9 @@ class Run {
     const { manifest } = window;
     const { key, asked } = await this.step("verifying key", async () => {
       const cls = classOf(manifest, this.options.classes ?? CLASSES);
-      const asked = askedOf(manifest.policy, cls);
+      const own = askedOf(manifest.policy, cls);
+      const lower = undrawn(own, cls);
+      const asked = (tenant: string): Asked => (claimOf(manifest, tenant) === manifest.policy.claim ? own : lower);
       return { key: new AttestationKey(await this.keyFile(manifest.key_digest), cls), asked };
     }, () => "the verifying key is the one that the manifest names, of the class that the policy names");
     const later = new Equations(this.random);
@@ -273,7 +283,7 @@ class Run {
       need(later.hold(), "an index has a component outside its bases: a proof of opening does not hold");
       return read;
     }, (read) => `the ${read.size} index versions are those that the log names, and open over their bases only`
-      + (window.coin === undefined ? "" : "; the slots that the coins hide are empty in them, and no others"));
+      + (window.coin === undefined ? "" : `; the slots that the coins hide are empty in ${coinedOf(manifest).length < manifest.tenants.length ? "those of tenants with a coin" : "them"}, and no others`));
     const basis: Basis = {
       window,
       key,
@@ -297,16 +307,15 @@ class Run {
   ): Promise<Map<string, G1Point[]>> {
     const { policy, tenants } = window.manifest;
     const out = new Map<string, G1Point[]>();
-    if (window.coin === undefined) {
-      for (const [digest, line] of versions.known) {
-        out.set(digest, await readColumns(this.files, key, line, columnsOf(policy), later));
-      }
-      for (const one of versions.every === 0 ? [] : tenants) {
-        const line = { tenant: one.tenant, number: 0, columnsDigest: one.columns_digest, openingDigest: one.opening_digest, proofDigest: undefined };
-        await readColumns(this.files, key, line, columnsOf(policy), later);
-      }
-      return out;
+    const coined = coinedOf(window.manifest);
+    for (const [digest, line] of versions.known) {
+      if (!coined.includes(line.tenant)) out.set(digest, await readColumns(this.files, key, line, columnsOf(policy), later));
     }
+    for (const one of versions.every === 0 ? [] : tenants) {
+      const line = { tenant: one.tenant, number: 0, columnsDigest: one.columns_digest, openingDigest: one.opening_digest, proofDigest: undefined };
+      if (!coined.includes(one.tenant)) await readColumns(this.files, key, line, columnsOf(policy), later);
+    }
+    if (window.coin === undefined) return out;
     const first = thrownBy(log, window);
     const thrown = { manifest: first.digest, beacon };
     if (first !== window) {
@@ -323,7 +332,7 @@ class Run {
       for (const [digest, named] of versions.known) if (named.number === 0 && named.tenant === one.tenant) out.set(digest, points);
     }
     for (const [digest, line] of versions.known) {
-      if (line.number > 0) out.set(digest, await readEmptied(this.files, basis, line, later));
+      if (line.number > 0 && coined.includes(line.tenant)) out.set(digest, await readEmptied(this.files, basis, line, later));
     }
     return out;
   }

@@ -4,6 +4,7 @@ import { Unknown, hex, need, refuse, same } from "./bytes.js";
 import type { AttestationClass } from "./generated/classes.js";
 import type { CoinCommitment, Manifest, Policy, Record as LedgerRecord, WindowClose, WindowOpen } from "./generated/messages.js";
 import type { Log } from "./log.js";
+import { coinedOf } from "./rules.js";
 import { checkSignature } from "./signature.js";
 import { taggedHash } from "./transcript.js";
 
@@ -91,7 +92,7 @@ export function thrownBy(log: Log, window: Entered): Entered {
     seats(a) === seats(b) &&
     a.origin === b.origin &&
     same(a.log, b.log) &&
-    a.tenants.every((one) => b.tenants.some((other) => other.tenant === one.tenant)) &&
+    coinedOf(a).every((one) => coinedOf(b).includes(one)) &&
     same(a.provider_key, b.provider_key);
   need(fits, "the manifest carries on coins that are not its own to carry on", "log");
   return found;

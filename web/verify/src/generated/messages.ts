@@ -145,6 +145,7 @@ export interface Claimed {
   readonly left_out: bigint;
   readonly epsilon_log: string;
   readonly word: readonly string[];
+  readonly tenants: readonly string[];
 }
 
 export interface CoinCommitment {
@@ -644,6 +645,7 @@ export interface TenantIndex {
   readonly columns_digest: Uint8Array;
   readonly opening_digest: Uint8Array;
   readonly text_root: Uint8Array;
+  readonly claim: string;
 }
 
 export interface TenantLinks {
@@ -858,7 +860,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["auditor", ["key"]],
     ["digest", ["fixed", 32]],
     ["outcome", ["name", 128]],
-    ["claimed", ["many", ["message", "claimed"], 1]],
+    ["claimed", ["many", ["message", "claimed"], 3]],
     ["signature", ["fixed", 64]],
   ],
   "auditor-seat": [
@@ -912,6 +914,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["left_out", ["uint", 8]],
     ["epsilon_log", ["text", 24]],
     ["word", ["many", ["name", 128], 7]],
+    ["tenants", ["many", ["name", 128], 256]],
   ],
   "coin-commitment": [
     ["c_coin", ["element"]],
@@ -1227,6 +1230,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["columns_digest", ["fixed", 32]],
     ["opening_digest", ["fixed", 32]],
     ["text_root", ["fixed", 32]],
+    ["claim", ["text", 32]],
   ],
   "tenant-links": [
     ["tenant", ["name", 128]],
@@ -1279,7 +1283,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["window", ["text", 128]],
     ["manifest", ["many", ["fixed", 32], 1]],
     ["outcome", ["name", 128]],
-    ["claimed", ["many", ["message", "claimed"], 1]],
+    ["claimed", ["many", ["message", "claimed"], 3]],
     ["time", ["uint", 8]],
   ],
   "window-close": [
@@ -1295,7 +1299,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
 };
 
 /** How many of a message's last fields stand in version 2 alone. */
-export const LATER: { readonly [T in Tag]?: number } = { "policy": 3 };
+export const LATER: { readonly [T in Tag]?: number } = { "claimed": 1, "policy": 3, "tenant-index": 1 };
 
 /** What a log of this protocol holds. */
 export const ENTRIES = ["signed-manifest", "beacon-commit", "beacon-seal", "beacon-opening", "thinning", "window-open", "index-update", "window-close", "audit-verdict", "log-rotation", "record"] as const;
