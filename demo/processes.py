@@ -81,13 +81,20 @@ class Running:
             time.sleep(0.1)
 
     def processor_seconds(self, name: str) -> float:
-        """Processor time that a program has used so far, its ended children's included; 0 where no /proc says it."""
+        """Processor time that a program and all its descendants have used so far; 0 where no /proc says it."""
         pid = next(process.pid for one, process, _ in self._started if one == name)
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return 0.0
-        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # utime, stime, cutime, cstime
+        ticks, parents = {}, {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it has ended: its parent has its time
+            own = int(stat.parent.name)
+            parents[own], ticks[own] = int(fields[1]), sum(map(int, fields[11:15]))  # with ended children's
+        family = {pid}
+        while more := {one for one, parent in parents.items() if parent in family} - family:
+            family |= more
+        return sum(ticks.get(one, 0) for one in family) / os.sysconf("SC_CLK_TCK")
 
     def check(self) -> None:
         """Raises ConfigurationError if a program has ended."""

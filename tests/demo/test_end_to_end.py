@@ -21,6 +21,7 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.circuits.search import count_rows
 from ragseal.demo.compared import compared
 from ragseal.demo.corpus import demo_documents
+from ragseal.demo.processes import Running
 from ragseal.demo.scenario import Scenario
 from ragseal.demo.window import Outcome
 from ragseal.demo.worth import Worth
@@ -132,3 +133,15 @@ def _set_side_by_side(claim: str, quality: dict[str, Any], report: dict[str, Any
         assert "2 accounts with" in shown
         published = report["epsilon"]["accounting"][name]["published"]
         assert f"sqrt(k) epsilon_acc {upward(published['closed_form'])}" in said
+
+
+def test_the_processor_time_of_a_program_has_its_childrens(tmp_path: Path) -> None:
+    """A provider's proofs are made by workers, which go on."""
+    busy = "import time\nwhile time.process_time() < 0.6: pass\nprint(flush=True)\ntime.sleep(60)"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
+    with Running(tmp_path) as running, open(tmp_path / "log", "wb") as log:
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        running._started.append(("program", process, log))
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert running.processor_seconds("program") >= 0.6
