@@ -64,7 +64,13 @@ def _check_sample(said: Mapping[str, Any], fields: Mapping[str, str]) -> None:
         if (beta, confidence, *told) != (None,) * 5:
             raise AttestationError("a PASS of all records has no beta and no confidence")
         return
-    if beta is None or confidence is None or not 0 <= proven <= records <= _MOST_RECORDS or not 0 <= beta <= 2:
+    if (
+        beta is None
+        or confidence is None
+        or not 0 <= proven <= records <= _MOST_RECORDS
+        or not 0 <= beta <= 2
+        or str(beta)[0] == "-"
+    ):
         raise AttestationError(f"a {SAMPLED_PASS} says how many records were proven, beta, and its confidence")
     # release 0.3.0 wrote the member as a fraction
     sure = Fraction(99, 100) if confidence == "99/100" else confidence_of(confidence)

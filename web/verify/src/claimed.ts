@@ -2,6 +2,7 @@
 /** What a PASS claims, as its line and the signed statement have it. SPEC D.12.5, D.18. */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { hex, need, refuse, utf8 } from "./bytes.js";
+import { checkSample } from "./sample.js";
 
 /** Of the year 9999, in seconds since 1970. */
 export const LAST_MINUTE = 253402300740n;
@@ -118,6 +119,7 @@ export function checkClaimed(found: Json): void {
   need(line.startsWith(text), "the signed verdict's line does not have the claim that its members have");
   const names = line.split(" ").slice(1).map((one) => /^([a-z_]+)=[!-~]+$/u.exec(one)?.[1]);
   need(!names.includes(undefined) && new Set(names).size === names.length, "the signed verdict's line has a field twice, or something that is no field");
+  checkSample(found, bound);
   need(hex(sha256(utf8((claim as string).slice(0, length)))) === digest, "the signed verdict describes another claim than it names");
 }
 
