@@ -82,6 +82,7 @@ class Published:
 
     closed_form: float  #: sqrt(k_max) times epsilon_account
     closed_form_in_full: float  #: with its second-order term; not at this delta but at (1 + k_max) times it
+    closed_form_renyi: float  #: with a quarter of that term: the paper's Renyi analysis, equation (3.6)
     renyi_grid: float  #: orders 2 to 64, all scores released: a loose bound of the ideal law, which has no end
     renyi_order: int  #: 0 where a shift is beyond the table, and the grid infinite
 
@@ -306,7 +307,8 @@ def _published(table: NoiseTable, shift: int, n: int, delta: float, k_max: int, 
     within = shift <= 2 * table.cut  # a larger one leaves no output in common, and the grid costs work for every step
     grid, order = closed_forms.renyi_grid(table.law, shift, n, delta) if within else (math.inf, 0)
     in_full = closed_forms.joint_epsilon_in_full(account, k_max, delta)
-    return Published(closed_forms.joint_epsilon(account, k_max), in_full, grid, order)
+    renyi = closed_forms.renyi_in_full(account, k_max, delta)
+    return Published(closed_forms.joint_epsilon(account, k_max), in_full, renyi, grid, order)
 
 
 def _attacks(table: NoiseTable, shift: int, n: int) -> tuple[float | None, float, float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from ragseal.accounting.ideal_curves import GeometricCurve
+from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.noise import scale_of
 from ragseal.kernel.params import GAUSSIAN
 
@@ -25,6 +26,35 @@ def joint_epsilon(epsilon_account: float, k: int) -> float:
 def joint_epsilon_in_full(epsilon_account: float, k: int, delta: float) -> float:
     """Equation (3.2) with the second-order term that the headline drops: + k epsilon_acc^2 / ln(1 / delta_acc)."""
     return joint_epsilon(epsilon_account, k) + k * epsilon_account**2 / math.log(1 / delta)
+
+
+def renyi_in_full(epsilon_account: float, k: int, delta: float) -> float:
+    """Equation (3.6) at delta = delta_acc, with the residual of its proof (F.3), a quarter of (3.2)'s."""
+    return joint_epsilon(epsilon_account, k) + k * epsilon_account**2 / (4 * math.log(1 / delta))
+
+
+def audited_epsilon(epsilon_account: float, k_max: int, delta_account: float, delta_policy: float) -> float:
+    """Equation (5.2) with its residual: delta_comp = delta_policy - k_max delta_acc is left for the composition.
+
+    Raises:
+        PolicyError: nothing is left; the paper's C_policy has delta_policy > k_max delta_acc.
+    """
+    left = delta_policy - k_max * delta_account
+    if not 0 < left < 1:
+        raise PolicyError(
+            f"delta_policy = {delta_policy:g} leaves nothing beside {k_max} times {delta_account:g}: "
+            "raise delta_policy or lower k_max"
+        )
+    log = math.log(1 / delta_account)
+    return (
+        joint_epsilon(epsilon_account, k_max) * math.sqrt(math.log(1 / left) / log) + k_max * epsilon_account**2 / log
+    )
+
+
+def least_advantage(epsilon_account: float, k: int, n: int, delta: float, gap: float = 1.0) -> float:
+    """Equation (3.9): what the paper's attack gains at least over a guess, scaled by a score gap (its section 3.8)."""
+    logs = math.log(1 / delta) * math.log(1.25 * n / delta)
+    return gap * joint_epsilon(epsilon_account, k) / (4 * math.sqrt(2 * math.pi * logs))
 
 
 def paper_sigma(epsilon_account: float, n: int, delta: float, sensitivity: float = 1.0) -> float:

@@ -45,6 +45,7 @@ CHECKS: list[Check] = [
     ("ruff format", [str(BIN / "ruff"), "format", "--check", "--quiet", "."], ROOT),
     ("import-linter", [str(BIN / "lint-imports")], ROOT),
     ("the kernel is exact", [sys.executable, "scripts/exact.py"], ROOT),
+    ("the paper's page", [sys.executable, "scripts/paper.py"], ROOT),
     ("retired words", [sys.executable, "scripts/words.py"], ROOT),
     ("pins of the proofs", [sys.executable, "scripts/pin_proofs.py", "--check"], ROOT),
     ("generated constants", [sys.executable, "scripts/constants.py", "--check"], ROOT),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import exact, spec, words
+from scripts import exact, paper, spec, words
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -156,3 +156,44 @@ def crowded(path: Path, most: int) -> list[str]:
         if len(one.args.posonlyargs + one.args.args + one.args.kwonlyargs) > most
         and not any("command(" in ast.unparse(decorator) for decorator in one.decorator_list)
     ]
+
+
+PAGE = (ROOT / "docs" / "paper.md").read_text()
+
+
+def test_the_page_of_the_paper_names_what_is_there() -> None:
+    assert list(paper.faults(PAGE)) == []
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        ("| Theorem 5.3 |", "| Theorem 5.4 |", ["no row: Theorem 5.3", "not a label of the paper: Theorem 5.4"]),
+        ("| A4 |", "| A3 |", ["no row: A4", "two rows: A3"]),
+        ("| A4 | B.11;", f"| A4 | B.{99};", [f"A4: no clause B.{99}"]),
+        ("| (2.3) | G.6, D.1; `ledger/log.py`", "| (2.3) | G.6, D.1; `ledger/gone.py`",
+         ["(2.3): no file ledger/gone.py"]),
+        ("| C4 | D.14; `accounting/audit.py` | `tests/", "| C4 | D.14; `accounting/audit.py` | `gone/",
+         ["C4: no file gone/accounting/test_audit.py"]),
+        ("::test_coalition_and_chunks_compose` | whole | |\n| M1", "::test_gone` | whole | |\n| M1",
+         ["C4: no test tests/accounting/test_audit.py::test_gone"]),
+        ("| partly | As R5. |", "| partly | |", ["pi_coal: partly, and nothing says why"]),
+        ("| partly | As R5. |", "| nearly | As R5. |", ["pi_coal: nearly is not a state"]),
+        ("| partly | As R5. |", "| deliberately otherwise | As R5. |",
+         ["pi_coal: deliberately otherwise and a deviation go together"]),
+        ("Deviation: PASS from a sample.", "Deviation: FAIL from a sample.",
+         ["Mode B: the table of deviations has no row FAIL from a sample"]),
+        ("| deliberately otherwise | beta and", "| whole | beta and",
+         ["Mode B: deliberately otherwise and a deviation go together"]),
+        ("Stackelberg analysis | | | not |", "Stackelberg analysis | | | whole |",
+         ["Future work (iii): no place or no test"]),
+    ],
+)  # fmt: skip
+def test_faults_of_the_page_of_the_paper_are_found(was: str, becomes: str, said: list[str]) -> None:
+    assert PAGE.count(was) == 1
+    assert list(paper.faults(PAGE.replace(was, becomes))) == said
+
+
+def test_a_row_of_the_page_has_five_cells() -> None:
+    with pytest.raises(SystemExit, match="five cells"):
+        paper.rows("| A9 | B.1 | whole |")

@@ -198,6 +198,7 @@ def test_coalition_and_chunks_compose() -> None:
     published = coalition.published
     assert published.closed_form == pytest.approx(math.sqrt(10) * coalition.epsilon_account)
     second_order = 10 * coalition.epsilon_account**2 / math.log(1e6)
+    assert published.closed_form_renyi == pytest.approx(published.closed_form + second_order / 4, rel=1e-4)
     assert published.closed_form_in_full == pytest.approx(published.closed_form + second_order, rel=1e-4)
     # For all scores the closed form is no bound.
     assert math.sqrt(10) * full(64, 10).epsilon < full(64, 100).epsilon

@@ -60,6 +60,33 @@ def test_the_papers_noise_and_the_tight_one(k: int, exact: float, grid: float, o
     assert k == 1 or closed_forms.joint_epsilon(1, k) < found_tight
 
 
+@pytest.mark.parametrize(("epsilon", "k", "printed"), [(1, 10, 3.16), (1, 50, 7.07), (2, 50, 14.14), (1, 100, 10.0)])
+def test_the_papers_audited_epsilon(epsilon: float, k: int, printed: float) -> None:
+    """(5.2) is (3.2) where delta_comp is delta_acc; more delta makes it smaller.  (3.6) has a quarter of its rest."""
+    in_full = closed_forms.joint_epsilon_in_full(epsilon, k, DELTA)
+    residual = in_full - closed_forms.joint_epsilon(epsilon, k)
+    audited = closed_forms.audited_epsilon(epsilon, k, DELTA, (k + 1) * DELTA)
+    assert audited == pytest.approx(in_full, rel=1e-9)
+    assert audited - residual == pytest.approx(printed, abs=0.005)
+    assert closed_forms.audited_epsilon(epsilon, k, DELTA, 100 * k * DELTA) < audited
+    assert closed_forms.renyi_in_full(epsilon, k, DELTA) == pytest.approx(in_full - 0.75 * residual, rel=1e-12)
+    for none_left in (k * DELTA, DELTA, 2.0):
+        with pytest.raises(PolicyError, match="leaves nothing"):
+            closed_forms.audited_epsilon(epsilon, k, DELTA, none_left)
+
+
+def test_the_papers_advantage_at_a_score_gap_of_a_tenth() -> None:
+    """It says below 0.025 on the whole grid, and below 0.01 for epsilon_acc up to 2.  The second fails at k = 100."""
+    grid = {(k, e): closed_forms.least_advantage(e, k, 10_000, DELTA, 0.1) for k in (10, 50, 100) for e in (1, 2, 4)}
+    assert max(grid.values()) == grid[100, 4] == pytest.approx(0.0223, abs=5e-5)
+    assert [cell for cell, value in grid.items() if cell[1] <= 2 and value >= 0.01] == [(100, 2)]
+    assert grid[100, 2] == pytest.approx(0.0111, abs=5e-5)
+    for (k, epsilon), value in grid.items():
+        mu = 0.1 * math.sqrt(k * 10_000) / closed_forms.paper_sigma(epsilon, 10_000, DELTA)
+        exact = ideal_curves.gaussian_advantage(mu)
+        assert exact / 2.01 < value < exact / 1.99, "half of what the attack gains where that is small"
+
+
 def test_renyi_grid_bounds_all_scores() -> None:
     for law, shift in (("gaussian-512", 128), ("geometric-16", 4)):
         grid, order = closed_forms.renyi_grid(law, shift, 100, DELTA)

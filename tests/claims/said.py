@@ -81,7 +81,7 @@ def audited(name: str) -> dict[str, Any]:
     out = {"whole": told(whole, said)}
     said = {}
     part = eleventh(log, window, auditor(since=OPENS), said, [Tally("north", 4, 3, 4)])
-    part.verdict, part.mode, part.beta, part.confidence = SAMPLED_PASS, "sampled", 0.25, Fraction(99, 100)
+    part.verdict, part.mode, part.beta, part.confidence = SAMPLED_PASS, "sampled", 0.5, Fraction(99, 100)
     part.proven = 2
     part.neighbours = (Neighbour("w1", bytes(32), FAIL),)
     part.beacon_of = "other"

@@ -166,10 +166,21 @@ const WORD = ["late", "filter", "histograms", "texts", "vocabulary", "embeddings
 function verdict(outcome, claimed) {
   const passed = outcome === "PASS" || outcome === "SAMPLED-PASS";
   if (!passed && outcome !== "FAIL" && outcome !== "NO-VERDICT") refuse("one of four outcomes");
-  if (claimed.length !== (passed ? 1 : 0)) refuse("a pass claims something, and nothing else does");
+  if (claimed.length > 0 !== passed) refuse("a pass claims something, and nothing else does");
+  const claims = claimed.map((one) => one.fields[0]), tenants = claimed.flatMap((one) => one.fields[10]);
+  if (claimed.length < 2 ? tenants.length > 0 : claims.join() !== LADDER.filter((one) => claims.includes(one)).join()) {
+    refuse("the weakest claim first, each once, and one alone is of every tenant");
+  }
+  if (claimed.length > 1 && (claimed.some((one) => !one.fields[10].length) || new Set(tenants).size < tenants.length)) {
+    refuse("each of several claims names its tenants, and a tenant has one claim");
+  }
 }
 
-function claimed([claim, epsilon, back, delta, coalition, queries, from, leftOut, whole, word]) {
+/** Claims that tenants of one window may have beside each other, the weakest first. */
+const LADDER = ["exact", "unseen", "until-delivered"];
+
+function claimed([claim, epsilon, back, delta, coalition, queries, from, leftOut, whole, word, tenants]) {
+  if (tenants.length > 0) increasing(tenants);
   const bound = /^(inf|(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?(e[+-][0-9]{2,3})?)$/;
   const ordered = WORD.filter((one) => word.includes(one));
   if (ordered.length !== word.length || ordered.some((one, at) => one !== word[at])) refuse("words in order, each once");
@@ -247,7 +258,6 @@ const rules = {
   "index-update"(f) {
     increasing(f[3].map((line) => line.fields[0]));
     if (BigInt(f[1]) < 1n) refuse("updates are counted from 1");
-    if (new Set(f[3].map((line) => line.fields[3].length)).size > 1) refuse("proofs for all or for none");
   },
   enrolment(f) {
     if (BigInt(f[3]) !== 0n && BigInt(f[3]) <= BigInt(f[2])) refuse("an account leaves after it came");
@@ -257,6 +267,10 @@ const rules = {
     if (["until-delivered", "unseen"].includes(policy.fields[4]) !== (f[14].length === 1)) refuse("a coin and its claim");
     increasing(tenants.map((tenant) => tenant.fields[0]));
     if (tenants.some((tenant) => tenant.fields[1] !== policy.fields[3])) refuse("dimension");
+    const lower = LADDER.slice(0, Math.max(0, LADDER.indexOf(policy.fields[4])));
+    const own = tenants.map((tenant) => tenant.fields[5]);
+    if (own.some((claim) => claim !== "" && !lower.includes(claim))) refuse("a claim that is none below the policy's");
+    if (!own.includes("")) refuse("no tenant has the policy's claim");
     const owners = f[13].map((seat) => seat.fields[0]), keys = f[13].map((seat) => seat.fields[1]);
     if (!owners.length || new Set(owners).size < owners.length) refuse("auditors, each by a name of its own");
     if (new Set(keys).size < keys.length) refuse("auditors, each with a key of its own");
@@ -320,9 +334,9 @@ const MESSAGES = {
   // phase A
   policy: [
     name, hash, hash, u32, name, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, flag, text(64),
-    u32, u64, u64, u64, u32, name, plain(64), name, hash, u32, u32, u32, u16, u32, u32, u32,
+    u32, u64, u64, u64, u32, name, plain(64), name, hash, u32, u32, u32, u16, u32, u32, u32, flag,
   ],
-  "tenant-index": [name, u16, hash, hash, hash],
+  "tenant-index": [name, u16, hash, hash, hash, text(32)],
   account: [name, name, publicKey, hash],
   registry: [list(message("account"), 1048576)],
   "account-ask": [hash, name],
@@ -353,9 +367,9 @@ const MESSAGES = {
   "window-open": [hash, element, u64],
   "window-close": [hash, u64, u64],
   // phase D
-  "audit-verdict": [hash, hash, publicKey, hash, name, list(message("claimed"), 1), signature],
-  claimed: [name, text(24), text(24), text(24), text(24), text(24), u64, u64, text(24), list(name, 7)],
-  "verdict-entry": [publicKey, hash, hash, text(255), text(128), list(hash, 1), name, list(message("claimed"), 1), u64],
+  "audit-verdict": [hash, hash, publicKey, hash, name, list(message("claimed"), 3), signature],
+  claimed: [name, text(24), text(24), text(24), text(24), text(24), u64, u64, text(24), list(name, 7), list(name, 256)],
+  "verdict-entry": [publicKey, hash, hash, text(255), text(128), list(hash, 1), name, list(message("claimed"), 3), u64],
   // the log's own
   "log-rotation": [hash, u8, publicKey, publicKey, u64, hash, u64, signature, signature],
   "kept-turns": [list(message("log-rotation"), 64)],
@@ -405,7 +419,7 @@ const MESSAGES = {
 };
 
 /** How many of a message's last fields stand in version 2 alone; in version 1 they are 0. */
-const LATER = { policy: 2 };
+const LATER = { policy: 3, claimed: 1, "tenant-index": 1 };
 
 export function decode(tag, cursor) {
   const head = Buffer.from(tag, "ascii");
@@ -416,9 +430,9 @@ export function decode(tag, cursor) {
   const all = MESSAGES[tag];
   const first = all.slice(0, all.length - later).map((read) => read(cursor));
   const added = all.slice(all.length - later);
-  const none = added.map((read) => read(new Cursor(Buffer.alloc(8))));
+  const none = added.map((read) => read(new Cursor(Buffer.alloc(8)))); // 0, nothing, and of a list no item
   const newer = version === VERSION ? none : added.map((read) => read(cursor));
-  if (version !== VERSION && newer.every((value, at) => value === none[at])) refuse("not the canonical encoding");
+  if (version !== VERSION && JSON.stringify(newer) === JSON.stringify(none)) refuse("not the canonical encoding");
   const fields = [...first, ...newer];
   rules[tag]?.(fields);
   return { tag, fields };

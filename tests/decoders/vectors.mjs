@@ -308,6 +308,49 @@ const sampledRecords = ({ records, size: wanted, nonce, root: top, manifest }) =
   });
   return { seqs: drawn.toSorted((a, b) => a - b) };
 };
+/** A decimal, one with an exponent, or 1 less such a number or a power: numerator and denominator. */
+const rational = (text) => {
+  const [, whole, point = "", power = "0"] = /^([0-9]*)(?:\.([0-9]+))?(?:e-([0-9]+))?$/.exec(text) ?? refuse("not a number");
+  return [BigInt(whole + point), 10n ** BigInt(point.length + Number(power))];
+};
+const doubtOf = (text) => {
+  const power = /^1-(2|10)\^-([0-9]+)$/.exec(text);
+  if (power) return [1n, BigInt(power[1]) ** BigInt(power[2])];
+  if (text.startsWith("1-")) return rational(text.slice(2));
+  const [sure, one] = rational(text);
+  if (sure <= 0n || sure >= one) refuse("not a confidence");
+  return [one - sure, one];
+};
+const sampleSize = ({ sizes, detect, confidence }) => {
+  const [doubt, of] = doubtOf(confidence);
+  const [share, whole] = rational(detect);
+  const tenants = Object.entries(sizes);
+  const total = tenants.reduce((sum, [, n]) => sum + n, 0);
+  const least = Number((share * BigInt(total) + whole - 1n) / whole);
+  const taken = (size) => {
+    const counts = Object.fromEntries(tenants.map(([t, n]) => [t, Math.min(n, Math.max(1, Math.floor((size * n) / total)))]));
+    const due = (t) => size * sizes[t] - counts[t] * total;
+    while (Object.values(counts).reduce((a, b) => a + b) < size) {
+      const open = Object.keys(counts).filter((t) => counts[t] < sizes[t]);
+      counts[open.toSorted((a, b) => due(b) - due(a) || (a < b ? 1 : -1))[0]] += 1;
+    }
+    return counts;
+  };
+  /** The most bad records that are missed with more than the doubt, each next one where it is missed most easily. */
+  const undetected = (counts) => {
+    const left = tenants.map(([t, n]) => [n, counts[t]]);
+    for (let [bad, above, below] = [0, 1n, 1n]; ; bad++) {
+      const [best] = left.filter(([n]) => n > 0).toSorted((a, b) => a[1] * b[0] - b[1] * a[0]);
+      if (!best || best[0] === best[1]) return bad;
+      [above, below] = [above * BigInt(best[0] - best[1]), below * BigInt(best[0])];
+      best[0] -= 1;
+      if (above * of <= doubt * below) return bad;
+    }
+  };
+  let size = 1;
+  while (undetected(taken(size)) >= least) size++;
+  return { size, taken: taken(size), undetected: undetected(taken(size)) };
+};
 const sampledBlocks = ({ records, tau, n, count, seed_parts: from }) => {
   if (count < 1) refuse("at least one block");
   const seed = hash("estimate-sample", ...from.map(bytes));
@@ -544,6 +587,7 @@ const OPERATIONS = {
     return {};
   },
   "sampled-records": sampledRecords,
+  "sample-size": sampleSize,
   "sampled-blocks": sampledBlocks,
 };
 

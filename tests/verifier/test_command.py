@@ -104,6 +104,22 @@ def test_refusals_are_one_line(tmp_path: Path, arguments: tuple[str, ...]) -> No
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--sample", "9", "--detect", "0.01"), "give one"),
+        (("--confidence", "0.99"), "give --detect SHARE or --sample SIZE"),
+        (("--detect", "0.01", "--confidence", "99"), "write it as 0.99, 1-2^-20 or 1-1e-6"),
+        (("--detect", "1 %"), "such as 0.01"),
+    ],
+)
+def test_a_sample_that_is_asked_for_wrongly(tmp_path: Path, options: tuple[str, ...], why: str) -> None:
+    run("init", "--state", str(tmp_path))
+    result = run("audit", "--state", str(tmp_path), "--provider", "127.0.0.1:1", "--log-key", LOG_KEY, *options)
+    assert result.exit_code == 1
+    assert why in " ".join(result.output.split())
+
+
 @pytest.mark.parametrize("maker", ["auditor", "ceremony"])
 def test_keys_are_nobodys_own_and_no_ceremonys_on_somebodys_word(tmp_path: Path, maker: str) -> None:
     arguments = ("trust", "--class", TINY.name, "--file", __file__, "--key-digest", "ab" * 32, "--made-by", maker)

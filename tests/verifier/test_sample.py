@@ -6,9 +6,11 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 from dataclasses import replace
 from fractions import Fraction
 from math import comb
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +21,18 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.verifier.steps import blocks
 from ragseal.verifier.steps.records import LoggedRecord
-from ragseal.verifier.steps.sample import Sample, draw, largest_undetected, share_bound, shares
+from ragseal.verifier.steps.sample import (
+    Sample,
+    attainable,
+    confidence_of,
+    confidence_text,
+    draw,
+    largest_undetected,
+    share_bound,
+    share_of,
+    shares,
+    size_to_detect,
+)
 from ragseal.verifier.steps.versions import IndexVersion
 from tests import apart
 from tests.apart import h
@@ -134,7 +147,104 @@ def test_bound_of_a_large_window_is_the_hypergeometric_one() -> None:
     assert share_bound([]) == 0.0
 
 
-@pytest.mark.parametrize("arguments", [(0,), (-1,), (3, Fraction(1)), (3, Fraction(0))])
+PAPERS = Fraction(1, 100), 1 - Fraction(1, 2**20)  #: its policy point: a share, and the confidence to catch it
+
+
+@pytest.mark.parametrize("sizes", [{"a": 30}, {"a": 20, "b": 11}, {"a": 9, "b": 9, "c": 3}])
+@pytest.mark.parametrize("detect", [Fraction(1, 50), Fraction(1, 10), Fraction(1, 2), Fraction(1)])
+@pytest.mark.parametrize("confidence", [Fraction(1, 2), Fraction(99, 100)])
+def test_a_sample_catches_the_share_that_was_asked(
+    sizes: dict[str, int], detect: Fraction, confidence: Fraction
+) -> None:
+    """By force: a sample of that size leaves less than the share possible, and of one tenant no smaller one does."""
+
+    def left(size: int) -> int:
+        return brute([(sizes[name], taken) for name, taken in shares(sizes, size).items()], confidence)
+
+    size, total = size_to_detect(sizes, detect, confidence), sum(sizes.values())
+    assert left(size) < detect * total
+    if len(sizes) == 1 and size > 1:
+        assert left(size - 1) >= detect * total
+    assert Sample(detect=detect, confidence=confidence).of(sizes) == size
+    assert Sample(7).of(sizes) == 7
+
+
+@pytest.mark.parametrize(("records", "size"), [(1000, 747), (10_000, 1289), (100_000, 1370), (1_000_000, 1379)])
+def test_the_papers_point(records: int, size: int) -> None:
+    """Its s = ln(1 / eta) / beta, about 1,400, is for drawing with replacement; without, fewer do."""
+    assert size_to_detect({"a": records}, *PAPERS) == size <= math.ceil(20 * math.log(2) * 100) == 1387
+    one_fewer, enough = (Fraction(comb(records - records // 100, s), comb(records, s)) for s in (size - 1, size))
+    assert one_fewer > Fraction(1, 2**20) >= enough
+    assert share_bound([(records, size)], PAPERS[1]) < 0.01
+
+
+def test_the_table_of_the_how_to() -> None:
+    text = (Path(__file__).parents[2] / "docs/how-to/audit.md").read_text()
+    head, _, *rows = re.search(r"\n\n(\| records \|.*?)\n\n", text, flags=re.S)[1].splitlines()  # type: ignore[index]
+    asked = [column.strip().split(" at ") for column in head.split("|")[2:-1]]
+    assert len(asked) == 4
+    assert len(rows) == 5
+    for row in rows:
+        records, *sizes = (int(cell.replace(",", "")) for cell in row.strip("| ").split("|"))
+        found = [size_to_detect({"a": records}, share_of(share), confidence_of(sure)) for share, sure in asked]
+        assert found == sizes, row
+
+
+def test_an_empty_window_has_a_sample_of_nothing() -> None:
+    assert shares({}, Sample(detect=Fraction(1, 100)).of({})) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "written"),
+    [
+        ("0.99", Fraction(99, 100), "0.99"),
+        ("0.990", Fraction(99, 100), "0.99"),
+        ("1-2^-20", 1 - Fraction(1, 2**20), "1-2^-20"),
+        ("1-1e-6", Fraction(999_999, 1_000_000), "0.999999"),
+        ("1-10^-9", 1 - Fraction(1, 10**9), "1-10^-9"),
+        ("1-2.5e-9", 1 - Fraction(1, 4 * 10**8), "0.9999999975"),
+        ("1-2^-256", 1 - Fraction(1, 2**256), "1-2^-256"),
+        ("0.5", Fraction(1, 2), "0.5"),
+    ],
+)
+def test_a_confidence_is_the_fraction_that_is_written(text: str, value: Fraction, written: str) -> None:
+    assert confidence_of(text) == value
+    assert confidence_text(value) == written
+    assert confidence_of(written) == value
+
+
+@pytest.mark.parametrize("text", ["", "1", "0", "0.0", "99", "99%", "1.5", "-0.5", "nan", "1-0", "1-2^-257", "1-1e-99",
+                                  "1-2^20", "1-2^--1", "0.9e-1", " 0.99", "1-2^-20 ", "1-3^-9"])  # fmt: skip
+def test_nonsense_is_no_confidence(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"write it as 0\.99, 1-2\^-20 or 1-1e-6"):
+        confidence_of(text)
+
+
+def test_a_share_to_detect() -> None:
+    assert share_of("0.01") == Fraction(1, 100) == share_of("1e-2")
+    assert share_of("1") == 1
+    for text in ("", "0", "1.01", "nan", "-1", "1e9", "e-3", ".", "1%"):
+        with pytest.raises(ConfigurationError, match=r"such as 0\.01"):
+            share_of(text)
+
+
+@pytest.mark.parametrize("strata", [[(60, 9)], [(40, 8), (20, 4)], [(30, 3), (5, 1), (9, 9)], [(12, 12)], [(8, 0)]])
+@pytest.mark.parametrize("confidence", [Fraction(1, 2), Fraction(99, 100), 1 - Fraction(1, 2**20)])
+def test_what_a_sample_gives_is_attainable(strata: list[tuple[int, int]], confidence: Fraction) -> None:
+    """No honest auditor's bound is refused; of one tenant the bound is the smallest that is not."""
+    records, proven = (sum(one) for one in zip(*strata, strict=True))
+    beta = share_bound(strata, confidence)
+    assert attainable(records, proven, beta, confidence)
+    bad = largest_undetected(strata, confidence)
+    if len(strata) == 1 and bad:
+        assert not attainable(records, proven, (bad - 1) / records, confidence)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(0,), (-1,), (3, Fraction(1)), (3, Fraction(0)), (), (3, Fraction(1, 2), Fraction(1, 2)),
+     (None, Fraction(1, 2), Fraction(0)), (None, Fraction(1, 2), Fraction(2))],
+)  # fmt: skip
 def test_bad_samples_are_refused(arguments: tuple[Any, ...]) -> None:
     with pytest.raises(ConfigurationError):
         Sample(*arguments)

@@ -29,6 +29,7 @@ from ragseal.verifier.signed import envelope
 from ragseal.verifier.signed.entering import Issued, reports_of
 from ragseal.verifier.signed.log import entry_of
 from ragseal.verifier.signed.statement import PAYLOAD_TYPE, read_verdict, signed_verdict
+from ragseal.verifier.steps.sample import Sample, confidence_of
 from tests.simulator import World, asked
 
 KEY = Ed25519PrivateKey.from_private_bytes(b"a" * 32)
@@ -169,6 +170,58 @@ def test_a_signature_of_another_purpose_is_none() -> None:
 def test_what_contradicts_itself_is_refused(honest: tuple[bytes, bytes], change: Any, why: str) -> None:
     with pytest.raises(AuditError, match=why):
         read_verdict(resigned(honest[0], change), PUBLIC)
+
+
+@pytest.fixture(scope="module")
+def sampled() -> bytes:
+    return signed(World.honest().audit(sample=Sample(3, confidence_of("1-2^-20"))))[0]
+
+
+def told(of_sample: str, **members: object) -> Callable[[Any], None]:
+    """Line and members agree on something else about the sample."""
+
+    def change(said: Any) -> None:
+        predicate = said["predicate"]
+        predicate.update(members)
+        predicate["line"] = re.sub(r"proven=.* confidence=\S+", of_sample, predicate["line"])
+
+    return change
+
+
+def test_a_signed_sample_says_its_confidence(sampled: bytes) -> None:
+    read = read_verdict(sampled, PUBLIC)
+    assert read.predicate["confidence"] == "1-2^-20"
+    assert " proven=3 beta=0.571429 confidence=1-2^-20 " in read.line
+    fewer = told("proven=3 beta=0.714286 confidence=1-2^-20", beta=5 / 7)
+    assert read_verdict(resigned(sampled, fewer), PUBLIC), "who claims less than the sample shows is believed"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (told("proven=3 beta=0.142858 confidence=1-2^-20", beta=1 / 7), "claims more than its sample shows"),
+        (told("proven=2 beta=0.571429 confidence=1-2^-20", proven=2), "claims more than its sample shows"),
+        (told("proven=3 beta=0.571429 confidence=0.99"), "something else of its sample"),
+        (told("proven=3 beta=0.5 confidence=1-2^-20"), "something else of its sample"),
+        (told("proven=4 beta=0.571429 confidence=1-2^-20"), "something else of its sample"),
+        (told("proven=3 beta=0.571429 confidence=1-2^-999", confidence="1-2^-999"), "not a confidence"),
+        (told("proven=3 beta=0.571429 confidence=sure", confidence="sure"), "not a confidence"),
+        (told("proven=3 beta=0.571429 confidence=1-2^-20", confidence=None), "how many records were proven"),
+        (told("proven=3 beta=0.571429 confidence=1-2^-20", records=2), "how many records were proven"),
+        (told("proven=3 beta=0.571429 confidence=1-2^-20", records=1 << 60), "how many records were proven"),
+        (told("proven=3 beta=-1 confidence=1-2^-20", beta=-1), "how many records were proven"),
+        (told("proven=3", beta=None, confidence=None), "how many records were proven"),
+    ],
+)
+def test_no_verdict_claims_more_than_its_sample_shows(sampled: bytes, change: Any, why: str) -> None:
+    """The attack: an auditor hands on a higher confidence, or a smaller share, than so few records can give."""
+    with pytest.raises(AuditError, match=why):
+        read_verdict(resigned(sampled, change), PUBLIC)
+
+
+def test_a_pass_of_all_records_has_no_confidence(honest: tuple[bytes, bytes]) -> None:
+    with pytest.raises(AttestationError, match="no beta and no confidence"):
+        read_verdict(resigned(honest[0], lambda s: s["predicate"].update(confidence="0.99")), PUBLIC)
 
 
 def test_a_key_under_which_anybody_signs_is_refused(honest: tuple[bytes, bytes]) -> None:

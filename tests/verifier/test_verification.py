@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import receipts as handed_in
 from ragseal.verifier.steps.log import LogTree, LogView
-from ragseal.verifier.steps.sample import Sample
+from ragseal.verifier.steps.sample import Sample, confidence_of
 from tests.attacks.checks import EMBEDDING_CHECKED, without
 from tests.classes import TINY
 from tests.simulator import (
@@ -148,6 +149,18 @@ def test_sampled_audit() -> None:
     assert [len(seqs) for seqs in world.asked] == [3]
     tenants = {("south" if seq in (2, 4) else "north") for seq in world.asked[0]}
     assert tenants == {"north", "south"}, "stratified: every tenant is sampled"
+
+
+def test_a_sample_that_catches_a_share() -> None:
+    """Two bad records of seven are to be caught: six are proven, and the line says what is left at that confidence."""
+    world = World.honest()
+    verdict = world.audit(sample=Sample(detect=Fraction(2, 7), confidence=confidence_of("1-2^-20")))
+    assert [len(seqs) for seqs in world.asked] == [verdict.proven]
+    assert verdict.beta is not None
+    assert verdict.beta < 2 / 7
+    assert f" proven={verdict.proven} beta=" in verdict.line()
+    assert " confidence=1-2^-20 window=w1@" in verdict.line()
+    assert document.build(verdict)["confidence"] == "1-2^-20"
 
 
 def test_a_sample_of_everything_is_still_a_sample() -> None:

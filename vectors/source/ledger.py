@@ -223,6 +223,15 @@ def _samples(book: Book) -> None:
         "samples/no-record", "sampled-records", "D.8", "A sample of nothing.", "ConfigurationError",
         "at least one record", records=records, size=0, **base,
     )  # fmt: skip
+    about = "How many records catch that share at that confidence, and how many bad ones may be left."
+    for name, sizes in (("one-tenant", {"a": 1000}), ("three-tenants", {"a": 700, "b": 290, "c": 10})):
+        for detect, confidence in (("0.01", "1-2^-20"), ("0.05", "0.99"), ("1e-1", "1-1e-6")):
+            book.valid(f"samples/size-{name}-{detect}", "sample-size", "D.8.2", about, sizes=sizes, detect=detect,
+                       confidence=confidence)  # fmt: skip
+    book.refused(
+        "samples/certainty", "sample-size", "D.8.2", "No sample is certain.", "ConfigurationError", "not a confidence",
+        sizes={"a": 1000}, detect="0.01", confidence="1",
+    )  # fmt: skip
     parts = [digest(name) for name in ("nonce", "root", "manifest", "links")] + [b"north"]
     asked: dict[str, Any] = {"records": 40, "tau": 10, "n": 6, "count": 20, "seed_parts": parts}
     about = "The seed, and uniform sets of n records of stretches that overlap."

@@ -6,6 +6,7 @@ Each method is one part of a step of :mod:`ragseal.verifier.audit.verification`,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -61,7 +62,7 @@ from ragseal.verifier.steps.receipts import (
 )
 from ragseal.verifier.steps.recorder import Recorder, of_claim
 from ragseal.verifier.steps.records import LoggedRecord, Placed, check_accounts, check_order
-from ragseal.verifier.steps.sample import Sample, draw, share_bound
+from ragseal.verifier.steps.sample import Sample, confidence_text, draw, share_bound
 from ragseal.verifier.steps.shown_turns import check_shown, keys_beside
 from ragseal.verifier.steps.turns import check_held, current_key, more_turns, turned_by
 from ragseal.verifier.steps.versions import Versions
@@ -298,7 +299,8 @@ class Findings(Checklist):
             return records
         # A provider that breaks off once it knows the sample, or lets its log grow, is asked for the same one again.
         nonce = self._sample_nonce(log, window.digest)
-        wanted = draw(records, sample.size, nonce, log.tree.root(life.close_index + 1), window.digest)
+        size = sample.of(Counter(one.tenant for one in records))
+        wanted = draw(records, size, nonce, log.tree.root(life.close_index + 1), window.digest)
         strata = [(tally.total, sum(one.tenant == tally.tenant for one in wanted)) for tally in self.result.tallies]
         self.result.beta = share_bound(strata, sample.confidence)
         self.result.confidence = sample.confidence
@@ -308,7 +310,7 @@ class Findings(Checklist):
             nonce=nonce,
             seqs=[one.record.seq for one in wanted],
             beta=self.result.beta,
-            confidence=float(sample.confidence),
+            confidence=confidence_text(sample.confidence),
         )
         return wanted
 

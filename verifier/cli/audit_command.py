@@ -13,6 +13,7 @@ import click
 
 from ragseal.accounting.claims import CLAIMS
 from ragseal.accounting.rounding import upward
+from ragseal.kernel.errors import ConfigurationError
 from ragseal.ledger.policy import Policy
 from ragseal.runtime.streams import Decided
 from ragseal.runtime.terminal import JSON, client_tls, stderr_console
@@ -28,7 +29,7 @@ from ragseal.verifier.service import service
 from ragseal.verifier.steps.blocks import SAMPLE_BLOCKS, Effort
 from ragseal.verifier.steps.estimate import FULL
 from ragseal.verifier.steps.log import MAX_LOG_BYTES
-from ragseal.verifier.steps.sample import Sample
+from ragseal.verifier.steps.sample import CONFIDENCE, Sample, confidence_of, share_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,7 +75,7 @@ def not_enough(
     if budget is not None and most is not None and not budget.epsilon <= most:
         return f"epsilon {upward(budget.epsilon)} is more than the {most:g} that --require-epsilon allows"
     if full and verdict.proven < verdict.records:
-        return "only a sample of the records was proven, and --require-full asks for all: leave --sample out"
+        return "only a sample of the records was proven, and --require-full asks for all: audit without a sample"
     if full and verdict.estimation is not None and verdict.estimation.certificate != FULL:
         return "the certificate of the coalition estimate is a sample, and --require-full asks for a full one"
     return ""
@@ -104,6 +105,17 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
     @client_tls
     @click.option("--window", default="", help="Default: the newest that was opened.")
     @click.option("--sample", type=click.IntRange(min=1), help="Ask for proofs of a sample of this size: SAMPLED-PASS.")
+    @click.option(
+        "--detect",
+        metavar="SHARE",
+        help="Ask for proofs of as large a sample as catches a provider that forged this share of the records, such as "
+        "0.01, with the confidence: SAMPLED-PASS.",
+    )
+    @click.option(
+        "--confidence",
+        metavar="CONFIDENCE",
+        help="Of a sample: 0.99, 1-2^-20, 1-1e-6. Default: 0.99.",
+    )
     @click.option(
         "--estimate-blocks",
         type=click.IntRange(min=1),
@@ -186,10 +198,10 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
     @JSON
     def audit(
         directory: Path, provider: str, log_key: str, tls: ClientTls, window: str, sample: int | None,
-        estimate_blocks: int, period_from: int | None, beacon_of: str | None, receipts: Path | None,
-        require_epsilon: float | None, claim: str | None, tenant: str | None, require_full: bool,
-        only_this_window: bool, witness_policy: Path | None, patience: float, deadline: float, log_bytes: int,
-        out: Path, as_json: bool,
+        detect: str | None, confidence: str | None, estimate_blocks: int, period_from: int | None,
+        beacon_of: str | None, receipts: Path | None, require_epsilon: float | None, claim: str | None,
+        tenant: str | None, require_full: bool, only_this_window: bool, witness_policy: Path | None,
+        patience: float, deadline: float, log_bytes: int, out: Path, as_json: bool,
     ) -> None:  # fmt: skip
         """Check a closed window step by step and issue the verdict.
 
@@ -212,7 +224,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         turns, unread = read_turns(receipts) if receipts else ([], [])
         terms = Terms(
             window=window,
-            sample=Sample(sample) if sample else None,
+            sample=_sample(sample, detect, confidence),
             receipts=given,
             turns=turns,
             set_aside=[*aside, *unread],
@@ -234,6 +246,23 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         _print(console, verdict, values, out, insufficient)
         click.echo(json.dumps(values) if as_json else verdict.line())
         raise Decided(status_of(verdict, only_this_window, insufficient))  # printed or not
+
+
+def _sample(size: int | None, detect: str | None, confidence: str | None) -> Sample | None:
+    """What --sample, --detect and --confidence ask for; None: every record."""
+    if size is not None and detect is not None:
+        raise ConfigurationError(
+            "--sample says how many records are proven, --detect what share of bad ones the sample catches: give one"
+        )
+    if size is None and detect is None:
+        if confidence is not None:
+            raise ConfigurationError(
+                "an audit of every record leaves nothing to chance: give --detect SHARE or --sample SIZE beside "
+                "--confidence, or leave it out"
+            )
+        return None
+    sure = CONFIDENCE if confidence is None else confidence_of(confidence)
+    return Sample(size, sure, None if detect is None else share_of(detect))
 
 
 def _print(console: Console, verdict: Verdict, values: Mapping[str, Any], out: Path, insufficient: str) -> None:

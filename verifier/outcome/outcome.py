@@ -21,6 +21,7 @@ from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import FULL, Estimation
 from ragseal.verifier.steps.manifest import Window
 from ragseal.verifier.steps.receipts import SetAside, Tally
+from ragseal.verifier.steps.sample import confidence_text
 
 OK, FAILED, OPEN, NOT_ASKED, NOT_REACHED = "ok", "failed", "no verdict", "not asked", "not reached"
 NOT_AUDITED, CHANGED = "not audited", "changed after its audit"  #: of another window of the period
@@ -193,7 +194,7 @@ class Verdict:
             text += f" guard={policy.guard}:{policy.guard_formula}:{policy.guard_rho}"
         text += f" mode={self.mode} keys={self.keys[:SHORT]} records={self.records}"
         if self.beta is not None and self.confidence is not None:
-            text += f" proven={self.proven} beta={upward(self.beta)} confidence={float(self.confidence):g}"
+            text += f" proven={self.proven} beta={upward(self.beta)} confidence={confidence_text(self.confidence)}"
         made_by = {"coin_keys": self.coin_keys, "estimate_keys": self.estimation.made_by if self.estimation else ""}
         text += "".join(f" {name}={who[:SHORT]}" for name, who in made_by.items() if who and who != self.keys)
         if self.beacon_of:

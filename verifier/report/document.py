@@ -28,6 +28,7 @@ from ragseal.verifier.outcome.outcome import NO_VERDICT, SAMPLED_PASS, Ending, V
 from ragseal.verifier.report import claim, rests
 from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import SAMPLED
+from ragseal.verifier.steps.sample import confidence_text
 
 JSON_NAME, PAGE_NAME, SIGNED_NAME = "report.json", "report.html", "verdict.intoto.jsonl"
 _LARGE = 1 << 53  # beyond this JSON readers lose digits: such integers are written as text
@@ -102,7 +103,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
         "records": verdict.records,
         "proven": verdict.proven,
         "beta": verdict.beta,
-        "confidence": verdict.confidence,
+        "confidence": None if verdict.confidence is None else confidence_text(verdict.confidence),
         "window": verdict.about[0] if verdict.about else None,
         "origin": verdict.origin or None,
         "manifest": verdict.about[1] if verdict.about else None,

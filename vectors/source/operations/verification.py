@@ -67,6 +67,16 @@ def sampled_records(given: Json) -> Json:
     return {"seqs": [one.record.seq for one in drawn]}
 
 
+def sample_size(given: Json) -> Json:
+    """``sizes``: records by tenant.  How many catch the share, and how many bad ones may be left all the same."""
+    sure = record_sampling.confidence_of(given["confidence"])
+    share = record_sampling.share_of(given["detect"])
+    size = record_sampling.size_to_detect(given["sizes"], share, sure)
+    taken = record_sampling.shares(given["sizes"], size)
+    strata = [(given["sizes"][tenant], count) for tenant, count in taken.items()]
+    return {"size": size, "taken": taken, "undetected": record_sampling.largest_undetected(strata, sure)}
+
+
 def sampled_blocks(given: Json) -> Json:
     block_sampling.Effort(sampled=given["count"])
     seed = block_sampling.seed_of(tuple(un(part) for part in given["seed_parts"]))
@@ -102,6 +112,7 @@ OPERATIONS: dict[str, Callable[[Json], Json]] = {
     "growth": growth,
     "proof-file": proof_file,
     "sampled-records": sampled_records,
+    "sample-size": sample_size,
     "sampled-blocks": sampled_blocks,
     "full-blocks": full_blocks,
     "epsilon": epsilon,

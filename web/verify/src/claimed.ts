@@ -3,6 +3,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
 import { hex, need, refuse, utf8 } from "./bytes.js";
 import { claimsFit, inOrder } from "./rules.js";
+import { checkSample } from "./sample.js";
 
 /** Of the year 9999, in seconds since 1970. */
 export const LAST_MINUTE = 253402300740n;
@@ -174,6 +175,7 @@ export function checkClaimed(found: Json): void {
   const names = line.split(" ").slice(1).map((one) => /^([a-z_]+)=[!-~]+$/u.exec(one)?.[1]);
   need(!names.includes(undefined) && new Set(names).size === names.length, "the signed verdict's line has a field twice, or something that is no field");
   need(names.includes("tenants") === lower.length > 0, "the signed verdict's line names tenants whose claims its members do not have");
+  checkSample(found, bound);
   need(hex(sha256(utf8((claim as string).slice(0, length)))) === digest, "the signed verdict describes another claim than it names");
   need(lower.every((name) => describes(claim as string, name)), "the signed verdict does not describe a claim of its tenants");
 }
