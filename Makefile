@@ -25,9 +25,9 @@ demo:  ## an audit window end to end under the paper's claim and the default's; 
 	@$(PYTHON) scripts/setup.py --run-only $(if $(OTHER),--extras)
 	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo --corpus "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) $(if $(CLAIM),--claim $(CLAIM)) --embedder "$(EMBEDDER)"
 
-demo-large:  ## the same over a million documents: an index in shards, with synthetic vectors beside the docstrings
+demo-large:  ## one window over a million documents: an index in shards, with synthetic vectors beside the docstrings; CLAIM=every-list over 100,000
 	@$(PYTHON) scripts/setup.py --run-only
-	@$(VENV)/bin/python -m ragseal.demo --large --out var/demo-large
+	@$(VENV)/bin/python -m ragseal.demo --large $(if $(CLAIM),--claim $(CLAIM)) --out var/demo-large
 
 check: lint test-fast  ## linters and the fast tests: before each commit
 

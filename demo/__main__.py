@@ -54,15 +54,17 @@ def main(
             raise ConfigurationError(
                 f"--claim {ANSWERS} and --large are of the demo's own corpus, class and embedder: leave the others out"
             )
-        if large and claim != BOTH:
-            raise ConfigurationError(f"--large is of the claim {UNTIL_DELIVERED}: leave --claim out")
+        if large and form_of(claim).words:
+            raise ConfigurationError(f"--large is of the claim {UNTIL_DELIVERED} or {EVERY_LIST}: name one of them")
+        if large and claim == BOTH:
+            claim = UNTIL_DELIVERED
         claim_folder(folder)
-        for one in (UNTIL_DELIVERED,) if large else (EVERY_LIST, UNTIL_DELIVERED) if claim == BOTH else (claim,):
-            own = folder / one if claim == BOTH and not large else folder
+        for one in (EVERY_LIST, UNTIL_DELIVERED) if claim == BOTH else (claim,):
+            own = folder / one if claim == BOTH else folder
             own.mkdir(exist_ok=True)
             watch.stage("corpus", f"claim {one}, corpus {corpus}")
             if large:
-                plan = large_scenario(own)
+                plan = large_scenario(own, one)
             elif form_of(one).words:
                 plan = answers_scenario(own)
             else:

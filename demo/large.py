@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``make demo-large``: one tenant of a million documents, in shards with one threshold, through the same window.
 
+``CLAIM=every-list`` is the same under the paper's claim, over a tenth as many.
+
 The standard library's docstrings are embedded as in the small demo.  What fills the index up to SLOTS documents is
 synthetic: random unit vectors with a text that says so.  Time, memory and proofs do not depend on what vectors hold; a
 random vector has a cosine of about 0 with any question, so it comes back as a decoy only.
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -18,13 +21,15 @@ import numpy as np
 from ragseal.circuits.circuit import load_classes
 from ragseal.demo.scenario import Scenario, first_questions, stdlib_scenario
 from ragseal.embedder import Embedder, quantise
+from ragseal.kernel.claims import form_of
+from ragseal.kernel.policy import UNTIL_DELIVERED
 from ragseal.prover.administration.documents import shape_of
 from ragseal.prover.commitment.corpora import Document
 from ragseal.prover.commitment.documents import Put, apply
 from ragseal.prover.storage.state import State
 
-CLASS = "decoys-128k"  #: eight proofs of 2^18 rows a record
-SLOTS = 1_000_000  #: at least
+CLASS, SLOTS = "decoys-128k", 1_000_000  #: eight proofs of 2^18 rows a record; slots at least
+LISTS_CLASS, LISTS_SLOTS = "noise-large-gaussian-50", 100_000  #: of every-list: four proofs of 2^18 rows
 MOST_RETURN = 6.5  #: nats: each nat less takes 2.7 times as many decoys, and there are 187 a shard
 TENANT = "data"
 ASKED = 2  #: questions of each of the tenant's accounts
@@ -32,21 +37,28 @@ BLOCK = 10_000  #: vectors made at a time
 TOGETHER = 250_000  #: documents put at a time
 
 
-def large_scenario(folder: Path) -> Scenario:
-    """The tenant's docstrings and accounts, the first ASKED questions of each, and how many shards hold SLOTS."""
-    plan = stdlib_scenario(folder, CLASS)
+def large_scenario(folder: Path, claim: str = UNTIL_DELIVERED) -> Scenario:
+    """The tenant's docstrings and accounts, the first ASKED questions of each, and how many shards hold the slots."""
+    name, slots = (LISTS_CLASS, LISTS_SLOTS) if form_of(claim).counted else (CLASS, SLOTS)
+    plan = stdlib_scenario(folder, name, claim)
     queries = first_questions((query for query in plan.queries if query.tenant == TENANT), ASKED)
     accounts = {account: tenant for account, tenant in plan.accounts.items() if tenant == TENANT}
-    shards = -(-SLOTS // load_classes()[CLASS].N)
-    corpora = {TENANT: plan.corpora[TENANT]}
-    return Scenario(CLASS, corpora, accounts, queries, shards=shards, synthetic=True, most_return=MOST_RETURN)
+    return replace(
+        plan,
+        corpora={TENANT: plan.corpora[TENANT]},
+        accounts=accounts,
+        queries=queries,
+        shards=-(-slots // load_classes()[name].N),
+        filled=slots,
+        most_return=MOST_RETURN,
+    )
 
 
-def fill(provider: Path, embedder: Embedder) -> int:
-    """Put synthetic documents until the tenant has SLOTS of them; how many those are."""
+def fill(provider: Path, embedder: Embedder, slots: int) -> int:
+    """Put synthetic documents until the tenant has so many; how many those are."""
     with State(provider) as state:
         found = state.rows("SELECT COUNT(*) FROM documents WHERE tenant = ?", (TENANT,))
-        count = SLOTS - int(found[0][0])
+        count = slots - int(found[0][0])
         shape = shape_of(state, embedder)
         made = synthetic(count, embedder.dimension)
         while some := list(islice(made, TOGETHER)):

@@ -37,7 +37,7 @@ class Scenario:
     judged: Mapping[str, Grades] = field(default_factory=dict)  #: by the query's text; a BEIR folder's own
     claim: str = UNTIL_DELIVERED
     shards: int = 1  #: of the class, that an index is
-    synthetic: bool = False  #: random vectors fill the index up
+    filled: int = 0  #: documents that random vectors fill the index up to; 0: none
     most_return: float = RETURN  #: nats, of the window's policy
 
     @property

@@ -25,7 +25,7 @@ from ragseal.client import Client
 from ragseal.client.remote import ProviderOverGrpc
 from ragseal.client.result import Result
 from ragseal.demo.corpus import DemoQuery
-from ragseal.demo.large import SLOTS, fill
+from ragseal.demo.large import fill
 from ragseal.demo.policy import MINILM, answers_policy_text, lists_policy_text, measured, policy_text
 from ragseal.demo.processes import Running, free_port, run
 from ragseal.demo.scenario import Scenario
@@ -154,9 +154,11 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> Out
     run("verifier", "init", "--state", verifier_home)
     run("verifier", "keygen", "--state", verifier_home, "--class", plan.class_name, show=True)
     log_key, homes = _provider(plan, folder, watch, embedder)
-    if plan.synthetic:
-        watch.stage("synthetic", f"random vectors fill the index up to {SLOTS:,} documents in {plan.shards} shards")
-        _indented(f"{fill(provider_folder, model):,} synthetic documents")
+    if plan.filled:
+        watch.stage(
+            "synthetic", f"random vectors fill the index up to {plan.filled:,} documents in {plan.shards} shards"
+        )
+        _indented(f"{fill(provider_folder, model, plan.filled):,} synthetic documents")
 
     watcher = run("ledger", "keygen", "--state", str(folder / "observer"), "--name", "observer.example/demo")
 
@@ -206,7 +208,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> Out
         plan=plan,
         folder=folder,
         report=json.loads((folder / "report.json").read_text()),
-        worth=None if plan.synthetic or plan.form.words else worth(provider_folder, answers, plan.judged, model),
+        worth=None if plan.filled or plan.form.words else worth(provider_folder, answers, plan.judged, model),
         proof_seconds=spent / len(answers),
     )
     _keep(found, watch, embedder)
