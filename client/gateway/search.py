@@ -102,6 +102,7 @@ def place(result: Result) -> dict[str, Any]:
         "ledger_index": result.receipt.body.index,
         "receipt": result.receipt.digest().hex(),
         "checked": result.checked,
+        "claim": result.claim,
     }
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,8 @@ def status(provider: Provider, running: Running | None = None) -> Told:
     for w in values["windows"]:
         gone = ", retired" if w["retired"] else ""
         lines.append(
-            f"window {w['window']}: {w['stage']}, {counted(w['records'], 'record')}, {w['proven']} proven{gone}"
+            f"window {w['window']}: {w['stage']}, {_claims(w['claims'])}, {counted(w['records'], 'record')}, "
+            f"{w['proven']} proven{gone}"
         )
     lines += lasting.lines(values["still_answered"])
     lines += spending.lines(values["budget"])
@@ -142,7 +143,15 @@ def _window(provider: Provider, window: Window) -> dict[str, Any]:
         "records": len(window.records),
         "proven": 0 if proven is None else int(proven[0]),
         "retired": retirement.is_retired(provider.state, window.digest),
+        "claims": window.manifest.claims,
     }
+
+
+def _claims(claims: Mapping[str, Sequence[str]]) -> str:
+    """The claim, or of several each with its tenants."""
+    if len(claims) == 1:
+        return f"claim {next(iter(claims))}"
+    return "claims " + ", ".join(f"{claim} ({', '.join(tenants)})" for claim, tenants in claims.items())
 
 
 def _of_running(values: dict[str, Any], running: Running) -> Iterator[str]:

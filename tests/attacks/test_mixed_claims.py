@@ -19,6 +19,7 @@ from ragseal.kernel.errors import AuditError, CommitmentError, EncodingError, Po
 from ragseal.kernel.policy import EXACT, UNSEEN, UNTIL_DELIVERED, Policy
 from ragseal.kernel.proofs import Statement, statement_of
 from ragseal.kernel.verdict import Claimed, claims_text
+from ragseal.prover.administration.status import status
 from ragseal.prover.commitment.placement import IndexShape
 from ragseal.prover.commitment.policy_file import policy_values, tenant_claims
 from ragseal.prover.fsck.fsck import examine
@@ -537,8 +538,9 @@ def test_a_policy_file_names_claims_of_tenants_and_the_provider_says_what_that_m
     claims = '[tenants.acme]\nclaim = "exact"\n[tenants.globex]\nclaim = "until-delivered"'
     with closing(scene.open_provider(tmp_path / "provider", coins=True)) as provider:
         told = committing.commit(provider, POLICY.format(claims=claims).encode(), "w1", None)
-        manifest = provider.journal.history.named("w1").manifest
-    assert manifest.claims == {EXACT: ("acme",), UNTIL_DELIVERED: ("globex",)}
+        manifest, held = provider.journal.history.named("w1").manifest, status(provider)
+    assert manifest.claims == {EXACT: ("acme",), UNTIL_DELIVERED: ("globex",)} == held.values["windows"][0]["claims"]
+    assert "window w1: committed, claims exact (acme), until-delivered (globex), 0 records" in held.text
     assert told.values["tenants"] == {"acme": EXACT, "globex": UNTIL_DELIVERED}
     assert "tenant acme has the claim exact here, which is lower than the window's" in told.text
     assert tenant_claims(policy_values(POLICY.format(claims=claims).encode()), manifest.policy) == {"acme": EXACT}

@@ -93,7 +93,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
     policy = folder / "policy.toml"
     printed = run("policy", "--state", state)
     assert printed.exit_code == 1
-    assert "plan --claim every-list" in " ".join(printed.output.split())
+    assert "policy --claim every-list" in " ".join(printed.output.split())
     policy.write_text(EVERY_LIST_POLICY)
     refused = run("commit", "--state", state, "--policy", policy, "--window", "w1")
     assert refused.exit_code == 1
