@@ -76,7 +76,9 @@ class Bench:
         self.seed, self.beacon = (secrets.randbits(128), secrets.randbits(128)), secrets.randbits(248)
         self.generators = commitment.generators(self.group, DIMENSION)
         index = SimpleNamespace(digest=lambda: b"i" * 32)
-        manifest = SimpleNamespace(c_seed=seed_commitment(self.seed), policy=self.policy, index_of=lambda tenant: index)
+        manifest = SimpleNamespace(
+            c_seed=seed_commitment(self.seed), rules=lambda tenant: self.policy, index_of=lambda tenant: index
+        )
         window: Any = SimpleNamespace(digest=b"m" * 32, manifest=manifest, cls=cls)
         audited: Any = key
         self.basis = ProofContext(self.group, window, audited, {b"i" * 32: self.columns}, self.beacon, self.generators)

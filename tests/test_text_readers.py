@@ -221,6 +221,7 @@ MACHINE_MADE = {
     "embedder/minilm.py": "the model's own files",
     "groth16/keys.py": "the index of a key folder",
     "groth16/snarkjs.py": "what snarkjs wrote",
+    "ledger/beacon_place.py": "the nonces that the observer itself remembers",
     "ledger/observer.py": "what the observer itself remembers",
     "ledger/page.py": "the page's own files, and sizes.json of an export",
     "ledger/witness.py": "the alarm that the witness itself wrote",

@@ -167,6 +167,7 @@ def request(**changes: Any) -> Any:
     fields = {
         "origin": "log.example/x", "window": "w1", "account": "a" * 32, "ctr": 1, "request_id": b"r" * 16,
         "nonce": b"n" * 32, "c_e": b"c" * 32, "query_digest": b"q" * 32, "index_digest": b"acme 0",
+        "checked": True,
     }  # fmt: skip
     return SimpleNamespace(request=SimpleNamespace(**{**fields, **changes}))
 

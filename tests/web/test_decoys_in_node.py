@@ -29,6 +29,7 @@ from ragseal.kernel.law import Asked
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import PROOF_BYTES, ProofBatch
 from ragseal.prover.commitment.placement import IndexShape
+from ragseal.prover.provider.provider import Provider
 from tests.attacks.test_moved import rerandomised
 from tests.classes import DECOYS, TINY
 from tests.simulator import provider as scene
@@ -333,7 +334,8 @@ def test_a_component_outside_its_bases_is_seen(tmp_path: Path, monkeypatch: pyte
 
 
 def committing(patched: pytest.MonkeyPatch, **changes: Any) -> None:
-    """The provider commits to another policy than its file has."""
+    """The provider commits to another policy than its file has, whether it could answer by it or not."""
+    patched.setattr(Provider, "require_answerable", lambda *_: None)
     patched.setattr(scene, "coined_policy", lambda *given, **named: replace(real_policy(*given, **named), **changes))
 
 
