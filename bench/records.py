@@ -77,7 +77,10 @@ class Bench:
         self.generators = commitment.generators(self.group, DIMENSION)
         index = SimpleNamespace(digest=lambda: b"i" * 32)
         manifest = SimpleNamespace(
-            c_seed=seed_commitment(self.seed), rules=lambda tenant: self.policy, index_of=lambda tenant: index
+            c_seed=seed_commitment(self.seed),
+            policy=self.policy,
+            rules=lambda tenant: self.policy,
+            index_of=lambda tenant: index,
         )
         window: Any = SimpleNamespace(digest=b"m" * 32, manifest=manifest, cls=cls)
         audited: Any = key
