@@ -15,6 +15,7 @@ import click
 from rich.markup import escape
 
 from ragseal.circuits.build import BUILD_VARIABLE
+from ragseal.circuits.circuit import load_classes
 from ragseal.demo.compared import compared, papers_numbers
 from ragseal.demo.folder import claim as claim_folder
 from ragseal.demo.large import SLOTS, large_scenario
@@ -34,7 +35,7 @@ CLAIMS = (BOTH, EVERY_LIST, UNTIL_DELIVERED, ANSWERS)
 @click.option("--corpus", default="stdlib", show_default=True, help="stdlib, or beir:PATH.")
 @click.option("--claim", type=click.Choice(CLAIMS), default=BOTH, show_default=True,
               help="answers: in words, whose texts the epsilon covers; of the demo's corpus.")  # fmt: skip
-@click.option("--class", "class_name", help="Circuit class, with one claim; by default the smallest that fits.")
+@click.option("--class", "class_name", help="Circuit class, which is of one claim; by default the smallest that fits.")
 @click.option("--queries", default=BEIR_QUERIES, show_default=True, help="Of a BEIR folder; four records each three.")
 @click.option("--embedder", default=DEFAULT, show_default=True, help="minilm, or sentence-transformers:NAME.")
 @click.option("--large", is_flag=True, help=f"One tenant of {SLOTS:,} slots in shards: docstrings, and random vectors.")
@@ -47,8 +48,8 @@ def main(
     os.environ[BUILD_VARIABLE] = str(CACHE / "build")  # what the processes compile stays where `make clean` finds it
     watch, outcomes = Stopwatch(), []
     try:
-        if class_name and claim == BOTH:
-            raise ConfigurationError("a class is of one law, and so of one claim: name it with --claim")
+        if class_name in (known := load_classes()) and claim == BOTH:
+            claim = EVERY_LIST if known[class_name].noisy else UNTIL_DELIVERED
         check_arguments(corpus, class_name, embedder, queries, UNTIL_DELIVERED if claim == BOTH else claim)
         if (large or form_of(claim).words) and (corpus != "stdlib" or class_name or embedder != DEFAULT):
             raise ConfigurationError(

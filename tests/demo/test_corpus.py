@@ -228,7 +228,7 @@ def test_nobody_elses_folder_is_touched(tmp_path: Path, mark: str | None) -> Non
     [
         (["--corpus", "pdf:[bold]x[/]"], "unknown corpus 'pdf:[bold]x[/]'"),
         (["--corpus", "beir:/nowhere/[x]"], "/nowhere/[x]"),
-        (["--class", "[huge]"], "name it with --claim"),
+        (["--class", "[huge]"], "'[huge]'"),
         (["--claim", "every-list", "--class", "[huge]"], "'[huge]'"),
         (["--embedder", "[red]"], "unknown embedder '[red]'"),
     ],
