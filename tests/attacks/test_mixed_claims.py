@@ -196,9 +196,23 @@ def test_a_tenant_by_a_new_name_is_said_to_share_what_the_old_one_showed() -> No
     assert verdict.budget is not None
     assert verdict.budget.lower == ("north",)
     built = document.build(verdict)
-    said = "In windows of this budget period the tenants north have a lower claim than others. A document that stands"
+    said = "In windows of this log the tenants north have a lower claim than others. A document that stands"
     assert said in built["claim"]
     assert built["does_not_say"][0].startswith(said)
+
+
+def test_a_tenant_by_a_new_name_in_a_new_budget_period_is_said_to_share_it_too() -> None:
+    """Epsilon of the whole log counts the window before by its coins, as if north's documents had stayed behind."""
+    world = CoinedWorld()
+    window(world, 0, {"north": EXACT})
+    world.placed = {"south": world.placed["south"]}
+    world.registry = [one for one in world.registry if one.tenant == "south"]
+    window(world, 2, period_start=OPENS + 2 * HOUR)
+    verdict = accepted(world, window="w2", now=LATER)
+    assert " left_out=1 epsilon_log=2.9" in verdict.line()
+    assert verdict.budget is not None
+    assert verdict.budget.lower == ("north",)
+    assert "the tenants north have a lower claim than others" in document.build(verdict)["claim"]
 
 
 def test_an_earlier_verdict_says_that_a_tenant_was_shown_more_later() -> None:

@@ -47,7 +47,7 @@ GUARDED = (
 def shared(lower: Sequence[str]) -> str:
     """What tenants of a lower claim mean for documents that stand in their indices, too.  SPEC D.24.6."""
     return (
-        f"In windows of this budget period the tenants {', '.join(lower)} have a lower claim than others. A document "
+        f"In windows of this log the tenants {', '.join(lower)} have a lower claim than others. A document "
         "that stands in the indices of several tenants has the weakest of their claims: accounts of these tenants may "
         "work together, and learn about it in whichever index shows more. Which document stands where is the "
         "provider's affair, and no log shows it."
@@ -68,7 +68,7 @@ def of_tenants(budgets: Sequence[PeriodBudget], claims: Sequence[Claimed], lower
     """What a verdict claims for each tenant: the weakest claim first, and of several whose each is.
 
     Args:
-        lower: tenants that have a lower claim than others in a window of the period.
+        lower: tenants that have a lower claim than others in a window of the log.
     """
     said = [in_full(*one) for one in zip(budgets, claims, strict=True)]
     beside = f" {shared(lower)}" if lower else ""
