@@ -79,7 +79,7 @@ class PeriodBudget:
 
     @property
     def lower(self) -> tuple[str, ...]:
-        """Tenants that had a lower claim in a window of the log, the period's or not: a document of theirs has that one.
+        """Tenants that had a lower claim in a window of the log, counted or not: a document of theirs has that one.
 
         A window left out counts in epsilon of the whole log, and there by its coins alone where names are others.
         """
