@@ -88,17 +88,25 @@ class BeaconPlace:
         except (AuditError, UnicodeError):
             return False
 
+    @staticmethod
+    def joined(known: list[bytes], entry: bytes) -> list[bytes]:
+        """What is kept of ``known`` and the entry behind it: the newest window's, and one more than a beacon can have.
+
+        Too many are no reason to stop here: a provider could hold its observers up with them in every later window.
+        """
+        if peek_tag(entry) == SignedManifest.TAG:
+            return [entry]
+        return known if len(known) > MOST_ENTRIES else [*known, entry]
+
     def take(self, begin: int, entries: Sequence[bytes], size: int) -> None:
         """Look at what :meth:`wants` chose of entries [begin, size), which are the log's.
 
         Raises:
-            LedgerError: the memory cannot be written, or there are more entries than a beacon can have.
+            LedgerError: the memory cannot be written.
         """
         known = self._entries if begin else []
         for entry in entries:
-            known = [entry] if peek_tag(entry) == SignedManifest.TAG else [*known, entry]
-            if len(known) > MOST_ENTRIES:
-                raise LedgerError(f"the newest window has more than {MOST_ENTRIES} entries about its beacon")
+            known = self.joined(known, entry)
         if (known, size) != (self._entries, self.size):
             self._entries, self.size = known, size
             self._save()
@@ -112,8 +120,10 @@ class BeaconPlace:
 
         Raises:
             EncodingError, AttestationError: what the provider entered is none of this protocol's.
-            LedgerError: the nonce cannot be kept.
+            LedgerError: the nonce cannot be kept, or there are more entries than a beacon can have.
         """
+        if len(self._entries) > MOST_ENTRIES:
+            raise LedgerError(f"the newest window has more than {MOST_ENTRIES} entries about its beacon")
         messages = [KINDS[peek_tag(entry)].decode(entry) for entry in self._entries]
         if not messages or not isinstance(messages[0], SignedManifest):
             return Stage.NOTHING, "", None

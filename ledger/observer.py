@@ -93,7 +93,7 @@ class Observer:
             place: is given what it wants of the entries, once they are the log's.
         """
         self._place = place
-        self._begin, self._wanted = 0, list[bytes]()  # of entries hashed in this look: the first, and those it wants
+        self._begin, self._wanted = 0, list[bytes]()  # of entries hashed in this look: the first, and what it keeps
         self._remote, self._directory = remote, directory
         self._turns = (directory / state_name(log.name)).with_suffix(".turns")
         self._log = self._kept = load_turns(self._turns, log)
@@ -238,7 +238,7 @@ class Observer:
             for entry in await self._remote.entries(frontier.size, min(PAGE, size - frontier.size)):
                 refuse_unknown_turn(self._log, frontier.size, entry)
                 if self._place is not None and self._place.wants(entry):
-                    self._wanted.append(entry)
+                    self._wanted = self._place.joined(self._wanted, entry)
                 frontier.add(leaf_hash(entry))
             if progress is not None:
                 progress(frontier.size, size)

@@ -27,6 +27,7 @@ from ragseal.prover.serving import committing
 from ragseal.verifier.cli import audit_command
 from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.report import document, page, summary
+from ragseal.verifier.report.claim import of_tenants
 from ragseal.verifier.signed.log import entry_of
 from ragseal.verifier.signed.oscal import assessment_results
 from ragseal.verifier.signed.statement import read_verdict, signed_verdict
@@ -196,9 +197,23 @@ def test_a_tenant_by_a_new_name_is_said_to_share_what_the_old_one_showed() -> No
     assert verdict.budget is not None
     assert verdict.budget.lower == ("north",)
     built = document.build(verdict)
-    said = "In windows of this budget period the tenants north have a lower claim than others. A document that stands"
+    said = "In windows of this log the tenants north have a lower claim than others. A document that stands"
     assert said in built["claim"]
     assert built["does_not_say"][0].startswith(said)
+
+
+def test_a_tenant_by_a_new_name_in_a_new_budget_period_is_said_to_share_it_too() -> None:
+    """Epsilon of the whole log counts the window before by its coins, as if north's documents had stayed behind."""
+    world = CoinedWorld()
+    window(world, 0, {"north": EXACT})
+    world.placed = {"south": world.placed["south"]}
+    world.registry = [one for one in world.registry if one.tenant == "south"]
+    window(world, 2, period_start=OPENS + 2 * HOUR)
+    verdict = accepted(world, window="w2", now=LATER)
+    assert " left_out=1 epsilon_log=2.9" in verdict.line()
+    assert verdict.budget is not None
+    assert verdict.budget.lower == ("north",)
+    assert "the tenants north have a lower claim than others" in document.build(verdict)["claim"]
 
 
 def test_an_earlier_verdict_says_that_a_tenant_was_shown_more_later() -> None:
@@ -445,6 +460,18 @@ def test_names_of_tenants_make_no_field_and_no_tenant_of_their_own() -> None:
     assert len(named.split(",")) == 4
     assert "=" not in named
     assert len({claims_text((replace(weak, tenants=(one,)), strong)) for one in (*odd, "a%2Cuntil-delivered:b")}) == 4
+
+
+def test_names_of_tenants_in_the_text_of_a_claim_are_one_tenant_each() -> None:
+    """A tenant that a provider calls "east,north" does not promise north what it promises itself."""
+    verdict = accepted(mixed())
+    assert verdict.budget is not None
+    budgets = (verdict.budget, replace(verdict.higher[0], tenants=("east,north",)))
+    text = of_tenants(budgets, verdict.claims, ("south,west",))
+    assert "For east%2Cnorth it is this: " in text
+    assert "the tenants south%2Cwest have a lower claim" in text
+    built = {"verdict": "PASS", "claims": [{"tenants": ["east,north"]}]}
+    assert [names for names, _ in summary.of_each_claim(built)] == ["east%2Cnorth"]
 
 
 def test_a_pass_is_enough_by_the_weakest_claim_or_by_that_of_a_named_tenant() -> None:

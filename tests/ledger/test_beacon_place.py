@@ -237,8 +237,23 @@ def test_a_newer_window_takes_the_place_of_the_one_before(tmp_path: Path, signed
     own.take(1, [commit.encode(), forged.encode()], 3)
     with pytest.raises(AttestationError):  # the provider did not sign it
         own.due()
-    with pytest.raises(LedgerError, match=f"more than {MOST_ENTRIES} entries"):
-        own.take(3, [commit.encode()] * MOST_ENTRIES, 3 + MOST_ENTRIES)
+
+
+def test_too_many_entries_of_one_window_do_not_hold_up_the_next(tmp_path: Path, signed: Any, shown: Shown) -> None:
+    """Nor is more of them kept than one beyond what a beacon can have, in one look or in several."""
+    own = place(tmp_path)
+    commit = committed(own, shown())
+    size = 3
+    for count in (MOST_ENTRIES, 1, 3 * MOST_ENTRIES):
+        own.take(size, [commit.encode()] * count, size + count)
+        size += count
+        with pytest.raises(LedgerError, match=f"more than {MOST_ENTRIES} entries"):
+            own.due()
+        with pytest.raises(LedgerError, match=f"more than {MOST_ENTRIES} entries"):
+            place(tmp_path).due()  # a restart
+    assert len(json.loads((tmp_path / "beacon.json").read_text())["entries"]) == MOST_ENTRIES + 1
+    own.take(size, [commit.encode(), signed[0].encode()], size + 2)
+    assert own.due()[0] is Stage.COMMITTED
 
 
 def test_a_damaged_memory_and_one_of_another_name_are_refused(tmp_path: Path, shown: Shown) -> None:

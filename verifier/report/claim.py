@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragseal.kernel.params import SCORE_UNIT
-from ragseal.kernel.verdict import NOT_KNOWN, Claimed, minute_text
+from ragseal.kernel.verdict import NOT_KNOWN, Claimed, minute_text, word
 from ragseal.runtime.face import counted
 from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import FULL, Estimation
@@ -44,10 +44,15 @@ GUARDED = (
 )
 
 
+def listing(tenants: Sequence[str]) -> str:
+    """Names as lines write them: the provider chose them, and none with a comma is to be read as two tenants."""
+    return ", ".join(map(word, tenants))
+
+
 def shared(lower: Sequence[str]) -> str:
     """What tenants of a lower claim mean for documents that stand in their indices, too.  SPEC D.24.6."""
     return (
-        f"In windows of this budget period the tenants {', '.join(lower)} have a lower claim than others. A document "
+        f"In windows of this log the tenants {listing(lower)} have a lower claim than others. A document "
         "that stands in the indices of several tenants has the weakest of their claims: accounts of these tenants may "
         "work together, and learn about it in whichever index shows more. Which document stands where is the "
         "provider's affair, and no log shows it."
@@ -68,13 +73,13 @@ def of_tenants(budgets: Sequence[PeriodBudget], claims: Sequence[Claimed], lower
     """What a verdict claims for each tenant: the weakest claim first, and of several whose each is.
 
     Args:
-        lower: tenants that have a lower claim than others in a window of the period.
+        lower: tenants that have a lower claim than others in a window of the log.
     """
     said = [in_full(*one) for one in zip(budgets, claims, strict=True)]
     beside = f" {shared(lower)}" if lower else ""
     if len(said) < 2:
         return f"{said[0]}{beside}"
-    named = [", ".join(one.tenants) for one in budgets]
+    named = [listing(one.tenants) for one in budgets]
     others = [f"For {names} it is this: {text}" for names, text in zip(named[1:], said[1:], strict=True)]
     return f"{said[0]} This holds for the tenants {named[0]} of the window. {' '.join(others)}{beside}"
 

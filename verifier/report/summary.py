@@ -19,6 +19,7 @@ from ragseal.runtime.face import counted, when
 from ragseal.verifier.outcome import guess
 from ragseal.verifier.outcome.words import NO_VERDICT
 from ragseal.verifier.report import rests
+from ragseal.verifier.report.claim import listing
 
 
 def passed(report: Mapping[str, Any]) -> bool:
@@ -35,7 +36,7 @@ def of_each_claim(report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any
     """(its tenants, the report as far as it is about it) of each claim of a PASS; nothing where all have one."""
     if not passed(report):
         return []
-    return [(", ".join(one["tenants"]), {**report, **one, "claims": []}) for one in report.get("claims") or ()]
+    return [(listing(one["tenants"]), {**report, **one, "claims": []}) for one in report.get("claims") or ()]
 
 
 def _worst(report: Mapping[str, Any]) -> Any:

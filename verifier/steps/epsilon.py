@@ -79,8 +79,11 @@ class PeriodBudget:
 
     @property
     def lower(self) -> tuple[str, ...]:
-        """Tenants that had a lower claim in a window of the period: a document of theirs has that one."""
-        return tuple(sorted({name for one in self.windows for name in one.lower}))
+        """Tenants that had a lower claim in a window of the log, counted or not: a document of theirs has that one.
+
+        A window left out counts in epsilon of the whole log, and there by its coins alone where names are others.
+        """
+        return tuple(sorted({name for one in self.period.whole.windows for name in one.lower}))
 
     @property
     def slots(self) -> int:
