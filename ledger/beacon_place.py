@@ -54,7 +54,8 @@ class BeaconPlace:
     """What an observer knows of the newest window's beacon, and what it has to say next.
 
     Its memory is one file beside the observer's.  A nonce is kept before its commitment is sent, and is opened once the
-    provider's seal names this observer and the provider has opened: from then on nobody can choose the beacon.
+    provider's seal names this observer and the provider has opened: from then on nobody can choose the beacon in this
+    log.  Whether others are shown the same log is for a witness policy to say.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 """What a coalition sees of the paper's Gaussian noise: a simulation of the law, without circuit, class or engine.
 
 The paper's experiments set sigma by an equation, to as much as 900 score ranges, where a class of this project has
-whole steps of sigma / 128.  What they measure is the law, so noise is NumPy's normal at exactly that sigma, from a
+whole steps of sigma / 512.  What they measure is the law, so noise is NumPy's normal at exactly that sigma, from a
 seeded generator.  Two channels: the noisy score of one slot, which no account gets but which the DP bound is about
 (:class:`ScoreChannel`), and whether a slot is among the K released ids (:class:`HitChannel`).  Queries of one probe are
 independent and identically distributed, so sums over many queries are drawn from the law of the sum, not one by one.
