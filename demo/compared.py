@@ -13,10 +13,6 @@ from ragseal.accounting.rounding import upward
 from ragseal.circuits.circuit import load_classes
 from ragseal.circuits.search import count_rows
 from ragseal.demo.window import Outcome
-from ragseal.kernel.policy import EVERY_LIST
-
-NAMES = {EVERY_LIST: "every-list, the paper's"}
-DEFAULT_NAME = "until-delivered, the default"
 
 
 def compared(outcomes: Sequence[Outcome]) -> Table:
@@ -24,7 +20,8 @@ def compared(outcomes: Sequence[Outcome]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("")
     for one in outcomes:
-        table.add_column(NAMES.get(one.plan.claim, DEFAULT_NAME), overflow="fold")
+        whose = "the paper's" if one.plan.form.counted else "the default"
+        table.add_column(f"{one.plan.claim}, {whose}", overflow="fold")
     for name, row in (
         ("who may work together", _whom),
         ("about what", _what),
