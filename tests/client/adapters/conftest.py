@@ -24,13 +24,13 @@ NAMES = [f"account-{i}" for i in range(32)]
 def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """With one window, and an account for each test.
 
-    Every slot has a document, so that an answer has K texts whatever the noise is.
+    Every slot has a document and every score the flag, so that an answer has K texts whatever the noise is.
     """
 
     def full(tenant: str) -> list[Document]:
         return scene.documents(tenant, scene.TINY.N)
 
-    with live(tmp_path_factory.mktemp("live"), tenants={"acme": NAMES}, texts=full, n_max=20) as made:
+    with live(tmp_path_factory.mktemp("live"), tenants={"acme": NAMES}, texts=full, n_max=20, lo=0.0) as made:
         yield made
 
 
