@@ -21,13 +21,13 @@ export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
 
-demo:  ## an audit window end to end under the paper's claim and the default's; CLAIM=every-list (or until-delivered, answers), CORPUS=beir:PATH, QUERIES=300, EMBEDDER=sentence-transformers:NAME (brings PyTorch)
+demo:  ## `ragseal try` under the paper's claim and the default's; CLAIM=every-list (or until-delivered, answers), CORPUS=beir:PATH, QUERIES=300, EMBEDDER=sentence-transformers:NAME (brings PyTorch)
 	@$(PYTHON) scripts/setup.py --run-only $(if $(OTHER),--extras)
-	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo --corpus "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) $(if $(CLAIM),--claim $(CLAIM)) --embedder "$(EMBEDDER)"
+	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo try "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) --claim $(or $(CLAIM),both) --embedder "$(EMBEDDER)" --out var/demo --no-open
 
 demo-large:  ## one window over a million documents: an index in shards, with synthetic vectors beside the docstrings; CLAIM=every-list over 100,000
 	@$(PYTHON) scripts/setup.py --run-only
-	@$(VENV)/bin/python -m ragseal.demo --large $(if $(CLAIM),--claim $(CLAIM)) --out var/demo-large
+	@$(VENV)/bin/python -m ragseal.demo try --large $(if $(CLAIM),--claim $(CLAIM)) --out var/demo-large --no-open
 
 check: lint test-fast  ## linters and the fast tests: before each commit
 

@@ -20,9 +20,8 @@ from ragseal.client.gateway.commands import gateway, mcp
 from ragseal.client.options import STATE, Where, connected, connection, key_of
 from ragseal.client.receipts import check_file, export, kept, nothing_kept
 from ragseal.client.showing import show, show_kept
-from ragseal.client.window import windows_of
+from ragseal.client.window import hidden_share, windows_of
 from ragseal.kernel.errors import AuditError, ConfigurationError
-from ragseal.kernel.params import COIN_BITS
 from ragseal.kernel.printable import printable
 from ragseal.ledger.named_log import named_log
 from ragseal.ledger.note import NoteVerifier
@@ -111,7 +110,7 @@ def ask(text: str, wants_answer: bool, top: int, wait: float, as_json: bool, whe
             _tell_owed(where.directory, "a query of window {} is signed and may be paid; its answer is owed")
         raise
     # before anything else can fail: it is paid
-    show(result, as_json, _hidden(where.directory, result), top, fetched)
+    show(result, as_json, hidden_share(where.directory, result.record.signed.request.window), top, fetched)
     _tell_fetched(fetched)
     for window in result.unanswered:
         click.echo(
@@ -142,7 +141,7 @@ def resume(again: bool, window: str, as_json: bool, where: Where) -> None:
     with connected(where) as client:
         found = client.resume(again=again, window=window)
     for result in found.results:
-        show(result, as_json, _hidden(where.directory, result))
+        show(result, as_json, hidden_share(where.directory, result.record.signed.request.window))
     for owed in found.owed:
         _show_owed(owed, as_json)
     if not found.results and not found.owed and not as_json:
@@ -175,16 +174,6 @@ def _tell_fetched(found: Sequence[Result]) -> None:
             f"`ragseal-client receipts show {window} {first}` prints {'it' if first == last else 'the first'}",
             err=True,
         )
-
-
-def _hidden(directory: Path, result: Result) -> float:
-    """The share of documents that the coins of an answer's window hide; 0 of a claim without coins."""
-    name = result.record.signed.request.window
-    with suppress(AuditError):  # an answer that is paid for is printed, whatever else of the folder is damaged
-        for one in windows_of(directory):
-            if one.manifest.window == name:
-                return one.rules.hidden / (1 << COIN_BITS)
-    return 0.0
 
 
 def _show_owed(owed: Owed, as_json: bool) -> None:

@@ -212,7 +212,7 @@ class Client:
             BudgetError: n_max queries of this window are used up.
             AttestationError, LedgerError, CommitmentError, ProofError, EncodingError: a check failed; the message says
                 where the evidence lies.
-            TransportError: the provider or its ledger cannot be reached, or the window is not open yet; ask again.
+            TransportError: the provider or its ledger cannot be reached, or no window is open; ask again.
         """
         if not text.strip():
             raise AttestationError("the question is empty: nothing was sent, and no query of the budget was used")

@@ -103,13 +103,13 @@ class Exchanges:
         Raises:
             BehindError: the provider has records of this account that this folder lacks: nothing was signed.
             RefusedError: the provider refuses the Prepare, or the window's budget is used up.
-            AttestationError, EncodingError, CommitmentError: the window is closed, or a check failed.
-            TransportError: the provider cannot be reached, or the window is not open yet.
+            AttestationError, EncodingError, CommitmentError: a check failed.
+            TransportError: the provider cannot be reached, or the window is not open yet, or closed.
         """
         if stage == "preparing":
             raise TransportError(f"window {window.manifest.window!r} is not open yet: ask again in a moment")
         if stage == "closed":
-            raise AttestationError(f"window {window.manifest.window!r} is closed: ask again when the next one is open")
+            raise TransportError(f"window {window.manifest.window!r} is closed: ask again when the next one is open")
         own = self._own_embedding(text)
         ctr = memory.answered + 1
         refusable(lambda: check_budget(window, ctr, memory.closes))  # as a refusal: the next window may be open already

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -23,6 +24,7 @@ from ragseal.kernel.attestation import NO_RECEIPT, Answer, Prepare, Prepared, Si
 from ragseal.kernel.commitment import Account, Manifest, SignedManifest, WindowOpen
 from ragseal.kernel.encoding import SIGNATURE, Codec, Fixed, Message, Nested
 from ragseal.kernel.errors import AuditError, ConfigurationError, EncodingError
+from ragseal.kernel.params import COIN_BITS
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.sealing import SEAL_KEY_BYTES, public_of
 from ragseal.kernel.versions import IndexUpdate
@@ -287,3 +289,15 @@ def windows_of(directory: Path) -> list[WindowState]:
         return []
     found = [WindowState(path) for path in sorted(parent.iterdir()) if (path / "manifest").exists()]
     return sorted(found, key=lambda w: (w.manifest.policy.opens, w.digest))
+
+
+def hidden_share(directory: Path, window: str) -> float:
+    """The share of documents that the coins of a window hide from an account; 0 of a claim without coins.
+
+    Also 0 where the folder is damaged: an answer that is paid for is shown all the same.
+    """
+    with suppress(AuditError):
+        for one in windows_of(directory):
+            if one.manifest.window == window:
+                return one.rules.hidden / (1 << COIN_BITS)
+    return 0.0

@@ -17,7 +17,7 @@ import numpy as np
 
 from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import COLLUDING
-from ragseal.demo.scenario import ANSWERED, RETURN, Scenario
+from ragseal.demo.scenario import ANSWERED, MOST_ASKED, RETURN, Scenario
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.fixedpoint import least_repeat
@@ -107,6 +107,8 @@ def lists_policy_text(plan: Scenario, embedder: Embedder, choice: Choice) -> str
 
 def most_asked(plan: Scenario) -> int:
     """Questions of the account that asks most."""
+    if plan.own:
+        return MOST_ASKED
     return max(sum(query.account == account for query in plan.queries) for account in plan.accounts)
 
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the demo asks whom: the standard library's docstrings in two tenants, or any BEIR folder as one."""
+"""What a trial asks whom: somebody's own documents in one tenant, a BEIR folder with its queries, or docstrings.
+
+The standard library's docstrings stand in two tenants and have queries of their own.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,7 +15,6 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.circuits.sizes import names_for, size_for
 from ragseal.demo.corpus import DemoQuery, demo_accounts, demo_queries, write_corpus
 from ragseal.demo.worth import Grades, judgements
-from ragseal.embedder import load_embedder
 from ragseal.kernel.claims import Form, form_of
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.policy import ANSWERS, UNTIL_DELIVERED
@@ -24,6 +26,10 @@ BEIR_ACCOUNTS = ("ana", "ben", "chloe", "deniz")
 BEIR_QUERIES = 18  #: distinct ones of a BEIR folder; three a round, one of them by two accounts
 ANSWERS_CLASS = "noise-mini-two-10"  #: of answers in words: few keywords, since each of them costs
 ANSWERED = 2  #: questions of an account that are answered in words
+OWN_TENANT, ACCOUNT = "documents", "you"  #: of somebody's own documents
+MOST_ASKED = 25  #: questions of that account in one window
+CHUNK = 1200  #: characters of a part of a text file: about what the default embedder reads
+SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}  #: of files, and their kind of corpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,8 @@ class Scenario:
     shards: int = 1  #: of the class, that an index is
     filled: int = 0  #: documents that random vectors fill the index up to; 0: none
     most_return: float = RETURN  #: nats, of the window's policy
+    chunk: int | None = None  #: characters of a part, where the corpus is a folder of texts
+    own: bool = False  #: documents are somebody's own, and questions are asked by ACCOUNT, as many as MOST_ASKED
 
     @property
     def form(self) -> Form:
@@ -112,34 +120,78 @@ def beir_scenario(
     return Scenario(name, {BEIR_TENANT: corpus}, accounts, queries, judged, claim=claim, shards=shards)
 
 
-def check_arguments(
-    corpus: str, class_name: str | None, embedder: str, asked: int = BEIR_QUERIES, claim: str = UNTIL_DELIVERED
-) -> None:
-    """What can be known of the demo's arguments before it touches anything.
+def corpus_of(path: str) -> str:
+    """The corpus that a path means: of JSONL, CSV, BEIR or texts; what names its kind already stays as it is.
 
     Raises:
-        ConfigurationError: no such corpus, class or embedder, or too few queries.
+        ConfigurationError: there is nothing of a kind that can be read.
     """
-    load_embedder(embedder)
-    if class_name is not None and class_name not in load_classes():
-        raise ConfigurationError(f"no circuit class {class_name!r}: one of {', '.join(load_classes())}")
-    fit = [name for name, cls in load_classes().items() if cls.noisy == form_of(claim).noisy]
-    if class_name not in (None, *fit):
-        raise ConfigurationError(f"class {class_name!r} holds no claim {claim}: take one of {', '.join(fit)}")
+    if path.partition(":")[0] in ("jsonl", "csv", "beir", "text"):
+        return path
+    found = Path(path)
+    if found.is_dir():
+        return f"{'beir' if (found / 'corpus.jsonl').is_file() else 'text'}:{path}"
+    if found.suffix.lower() in SUFFIXES and found.exists():
+        return f"{SUFFIXES[found.suffix.lower()]}:{path}"
+    raise ConfigurationError(
+        f"{path} is {'a file of no kind that can be read' if found.exists() else 'not there'}: name a .jsonl or .csv "
+        "file, a folder of .txt and .md files, or a BEIR folder"
+    )
+
+
+def own_scenario(
+    corpus: str, questions: Sequence[str], class_name: str | None, claim: str = UNTIL_DELIVERED
+) -> Scenario:
+    """Documents as one tenant, and the questions of one account; ``questions``: none where they are typed later.
+
+    Raises:
+        ConfigurationError: no documents, more than any class holds, or more questions than an account may ask.
+        EncodingError: what the corpus holds is refused.
+    """
+    if len(questions) > MOST_ASKED:
+        raise ConfigurationError(f"an account asks at most {MOST_ASKED} questions in a trial, not {len(questions)}")
+    if any(not question.strip() for question in questions):
+        raise ConfigurationError("one of the questions is empty")
+    chunk = CHUNK if corpus.startswith("text:") else None
+    documents = sum(1 for _ in open_corpus(corpus, chunk_characters=chunk))
+    if not documents:
+        raise ConfigurationError(f"{corpus.partition(':')[2]} holds no documents")
+    name, shards = _size(class_name, documents, claim)
+    queries = [DemoQuery(ACCOUNT, OWN_TENANT, question) for question in questions]
+    return Scenario(
+        name, {OWN_TENANT: corpus}, {ACCOUNT: OWN_TENANT}, queries, claim=claim, shards=shards, chunk=chunk, own=True
+    )
+
+
+def docstrings_of_all(folder: Path) -> str:
+    """Both tenants' docstrings as one corpus."""
+    files = write_corpus(folder)
+    whole = folder / "docstrings.jsonl"
+    whole.write_text("".join(path.read_text("utf-8") for path in files.values()), "utf-8")
+    return f"jsonl:{whole}"
+
+
+def check_class(name: str | None, claim: str) -> None:
+    """Raises ConfigurationError: there is no such class, or it does not hold the claim."""
+    if name is not None and name not in load_classes():
+        raise ConfigurationError(f"no circuit class {name!r}: one of {', '.join(load_classes())}")
+    fit = [found for found, cls in load_classes().items() if cls.noisy == form_of(claim).noisy]
+    if name not in (None, *fit):
+        raise ConfigurationError(f"class {name!r} holds no claim {claim}: take one of {', '.join(fit)}")
+
+
+def check_queries(corpus: str, class_name: str | None, asked: int) -> None:
+    """Of a corpus with queries of its own.  Raises ConfigurationError: it has not so many."""
     if corpus.startswith("beir:"):
         beir_scenario(corpus, class_name, asked)
     elif asked != BEIR_QUERIES:
-        raise ConfigurationError("the demo's own corpus has queries of its own: --queries is for a BEIR folder")
-    elif corpus != "stdlib":
-        raise ConfigurationError(f"unknown corpus {corpus!r}: use stdlib or beir:PATH")
+        raise ConfigurationError("the standard library's docstrings have queries of their own: --queries is for BEIR")
 
 
 def scenario(
     corpus: str, folder: Path, class_name: str | None, asked: int = BEIR_QUERIES, claim: str = UNTIL_DELIVERED
 ) -> Scenario:
-    """``stdlib`` or ``beir:PATH``."""
-    if corpus == "stdlib":
-        return stdlib_scenario(folder, class_name, claim)
+    """``stdlib`` or ``beir:PATH``, with queries of their own."""
     if corpus.startswith("beir:"):
         return beir_scenario(corpus, class_name, asked, claim)
-    raise ConfigurationError(f"unknown corpus {corpus!r}: use stdlib or beir:PATH")
+    return stdlib_scenario(folder, class_name, claim)

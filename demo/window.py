@@ -10,100 +10,34 @@ import json
 import os
 import platform
 import time
-from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import load_classes
-from ragseal.client import Client
 from ragseal.client.remote import ProviderOverGrpc
-from ragseal.client.result import Result
-from ragseal.demo.corpus import DemoQuery
+from ragseal.demo.asking import Answered, Ask, Served, ask_all
 from ragseal.demo.large import fill
 from ragseal.demo.policy import MINILM, answers_policy_text, lists_policy_text, measured, policy_text
 from ragseal.demo.processes import Running, free_port, run
-from ragseal.demo.scenario import Scenario
+from ragseal.demo.progress import Stopwatch, indented
+from ragseal.demo.scenario import Scenario, stdlib_scenario
 from ragseal.demo.vocabulary import public_words
 from ragseal.demo.worth import Worth, worth
 from ragseal.embedder import DEFAULT, Embedder, load_embedder
-from ragseal.kernel.errors import ConfigurationError, TransportError
+from ragseal.kernel.errors import ConfigurationError
+from ragseal.runtime.face import counted
 from ragseal.runtime.tls import BY_DEFAULT
 
-CACHE = Path("var")
 ORIGIN = "ragseal.example/demo"
+WINDOW = "w1"
 ABOUT = "demo.json"  #: times, machine and corpora of the run
 POLICY = "policy.toml"
+LOG_KEY = "log.key"  #: what all but the provider need to know of its log
 OBSERVER = "demo"  #: what the provider calls the observer in the beacon
 VERDICTS = (0, 3, 4, 5, 6)  #: the auditor's exit statuses with a report: FAIL, NO VERDICT and the like are shown too
 BEACON_SECONDS = 120.0  #: for each shard: its coins are proven before the window opens
-
-out = Console(stderr=True, highlight=False, soft_wrap=True)
-
-
-def _indented(text: str) -> None:
-    out.print(f"          {text}", markup=False)
-
-
-class Stopwatch:
-    """Prints each stage as it begins and remembers how long it took."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._name: str | None = None
-        self._began = self._start = time.monotonic()
-
-    def stage(self, name: str, text: str) -> None:
-        self.end()
-        self._name, self._began = name, time.monotonic()
-        out.print(f"[bold]{time.monotonic() - self._start:6.1f} s[/]  {escape(text)}")
-
-    def end(self) -> None:
-        if self._name is not None:
-            self.seconds[self._name] = round(time.monotonic() - self._began, 2)
-        self._name = None
-        self.seconds["total"] = round(time.monotonic() - self._start, 2)
-
-
-def ask_all(
-    provider: str, log_key: str, homes: dict[str, Path], queries: list[DemoQuery], embedder: Embedder, answers: bool
-) -> list[tuple[DemoQuery, Result]]:
-    """Every account asks its queries in order, the accounts side by side; ``answers``: answers in words are wanted."""
-    by_account: dict[str, list[DemoQuery]] = defaultdict(list)
-    for query in queries:
-        by_account[query.account].append(query)
-    done: list[tuple[DemoQuery, Result]] = []
-
-    def work(account: str) -> None:
-        with Client(provider, homes[account], log_key, embedder) as client:
-            for query in by_account[account]:
-                while True:
-                    try:
-                        result = client.ask(query.text, answer=answers)
-                        break
-                    except TransportError:
-                        time.sleep(0.5)
-                done.append((query, result))
-                if result.answer is not None:
-                    told = f"{result.answer} ({', '.join(result.keywords)})"
-                    out.print(f"          {len(done):3}/{len(queries)} {account:6} {query.text}", markup=False)
-                    out.print(f"              -> {' '.join(told.split())}", markup=False)
-                    continue
-                first = result.best
-                best = f"[{first.id}] {' '.join(first.text.split())}"[:60] if first else "(only empty slots)"
-                out.print(
-                    f"          {len(done):3}/{len(queries)} {account:6} {query.text[:44]:44} -> {best}", markup=False
-                )
-
-    with ThreadPoolExecutor(len(by_account)) as pool:
-        for future in [pool.submit(work, account) for account in by_account]:
-            future.result()
-    return done
 
 
 def wait_until_open(provider: str, processes: Running, limit: float) -> None:
@@ -131,6 +65,7 @@ class Outcome:
     plan: Scenario
     folder: Path
     report: dict[str, Any]  #: the auditor's, as report.json has it
+    answers: Answered
     worth: Worth | None  #: None: there are no lists to compare, or too many documents
     proof_seconds: float  #: processor time of the provider for one question, answered and proven; 0: not known
 
@@ -140,16 +75,21 @@ class Outcome:
         return str(self.report["line"])
 
 
-def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> Outcome:
-    """The whole window."""
+def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str, ask: Ask = ask_all) -> Outcome:
+    """The whole window.
+
+    Args:
+        folder: of all parties, empty.
+        ask: its questions, once it is open.
+    """
     provider_folder = folder / "provider"
     provider_home, verifier_home = str(provider_folder), str(folder / "verifier")
     provider_port, verifier_port = free_port(), free_port()
-    model = load_embedder(embedder, CACHE / "embedder")
+    model = load_embedder(embedder)
     provider, verifier = f"127.0.0.1:{provider_port}", f"127.0.0.1:{verifier_port}"
 
     watch.stage("circuit", f"circuit of class {plan.class_name} (compiled once, cached by content)")
-    build(load_classes()[plan.class_name], CACHE / "build", _indented)
+    build(load_classes()[plan.class_name], progress=indented)
     watch.stage("keys", "the auditor makes its keys (once)")
     run("verifier", "init", "--state", verifier_home)
     run("verifier", "keygen", "--state", verifier_home, "--class", plan.class_name, show=True)
@@ -158,7 +98,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> Out
         watch.stage(
             "synthetic", f"random vectors fill the index up to {plan.filled:,} documents in {plan.shards} shards"
         )
-        _indented(f"{fill(provider_folder, model, plan.filled):,} synthetic documents")
+        indented(f"{fill(provider_folder, model, plan.filled):,} synthetic documents")
 
     watcher = run("ledger", "keygen", "--state", str(folder / "observer"), "--name", "observer.example/demo")
 
@@ -172,7 +112,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> Out
         agreed = _policy(plan, folder, watch, model, embedder)
         watch.stage("phase A", "phase A: index, seed, policy and accounts are committed; manifest in the ledger")
         run(
-            "prover", "commit", "--state", provider_home, "--policy", str(folder / POLICY), "--window", "demo", *agreed,
+            "prover", "commit", "--state", provider_home, "--policy", str(folder / POLICY), "--window", WINDOW, *agreed,
             show=True,
         )  # fmt: skip
         watch.stage("beacon", "the provider serves; provider, observer and auditor open the beacon")
@@ -186,8 +126,9 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> Out
         )  # fmt: skip
         wait_until_open(provider, processes, BEACON_SECONDS * plan.shards)
         before = processes.processor_seconds("provider")
-        watch.stage("phase B", f"phase B: {len(plan.queries)} queries of {len(plan.accounts)} accounts")
-        answers = ask_all(provider, log_key, homes, plan.queries, model, plan.form.words)
+        watch.stage("phase B", f"phase B: {f'{len(plan.queries)} queries' if plan.queries else 'questions'} of "
+                    f"{counted(len(plan.accounts), 'account')}")  # fmt: skip
+        answers = ask(plan, Served(provider, log_key, homes, model))
         processes.check()
         watch.stage("close", "the window closes")
         run("prover", "close", "--state", provider_home, "--provider", provider)
@@ -208,6 +149,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> Out
         plan=plan,
         folder=folder,
         report=json.loads((folder / "report.json").read_text()),
+        answers=answers,
         worth=None if plan.filled or plan.form.words else worth(provider_folder, answers, plan.judged, model),
         proof_seconds=spent / len(answers),
     )
@@ -229,9 +171,12 @@ def _provider(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> 
         key = run("client", "keygen", "--state", str(homes[account]), "--account", account)["public_key"]
         run("prover", "accounts", "add", account, "--state", home, "--tenant", tenant, "--key", key)
     for tenant, corpus in plan.corpora.items():
-        watch.stage(f"documents {tenant}", f"embedding tenant {tenant}")
-        run("prover", "documents", "put", "--state", home, "--tenant", tenant, "--corpus", corpus, show=True)
-    return str(made["ledger_key"]), homes
+        watch.stage(f"documents {tenant}", f"embedding the documents of tenant {tenant}")
+        parts = ("--chunk", str(plan.chunk)) if plan.chunk else ()
+        run("prover", "documents", "put", "--state", home, "--tenant", tenant, "--corpus", corpus, *parts, show=True)
+    log_key = str(made["ledger_key"])
+    (folder / LOG_KEY).write_text(f"{log_key}\n")
+    return log_key, homes
 
 
 def _policy(plan: Scenario, folder: Path, watch: Stopwatch, model: Embedder, embedder: str) -> tuple[str, ...]:
@@ -245,9 +190,9 @@ def _policy(plan: Scenario, folder: Path, watch: Stopwatch, model: Embedder, emb
         text, agreed = answers_policy_text(plan, root), ("--yes-epsilon-is", "inf")  # of all answers: it says so
     else:
         choice = MINILM
-        if embedder != DEFAULT:
-            watch.stage("policy", f"score window and theta for {embedder}, measured on the demo's own texts")
-            choice = measured(plan, model)
+        if embedder != DEFAULT:  # on public texts, never on somebody's own: the policy is public
+            watch.stage("policy", f"score window and theta for {embedder}, measured on public texts")
+            choice = measured(stdlib_scenario(folder, None) if plan.own else plan, model)
         if plan.form.counted:
             watch.stage("gain", "the largest gain that the demo's epsilon allows")
             text = lists_policy_text(plan, model, choice)

@@ -12,8 +12,16 @@ import sys
 
 from ragseal.runtime.streams import guarded
 
+#: The part of each installed command.
+PROGRAMS = {
+    "ragseal": "demo",
+    "ragseal-provider": "prover",
+    "ragseal-verifier": "verifier",
+    "ragseal-observer": "ledger",
+    "ragseal-client": "client",
+}
 INTERRUPTED = 130  #: exit status after Ctrl-C, as shells have it
-EXTRAS = {"prover": "provider", "verifier": "verifier"}  #: extras of the distribution by part
+EXTRAS = {"prover": "provider", "verifier": "verifier", "demo": "provider,verifier,embedder"}  #: extras of the distribution by part
 
 
 def _start(part: str) -> None:
@@ -34,6 +42,11 @@ def _run(part: str) -> None:
             raise
         extra = f"[{EXTRAS[part]}]" if part in EXTRAS else ""
         sys.exit(f"the Python package of module {error.name} is not installed: pip install 'ragseal{extra}'")
+
+
+def trial() -> None:
+    """``ragseal``."""
+    _start("demo")
 
 
 def provider() -> None:

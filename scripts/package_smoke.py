@@ -33,7 +33,7 @@ from setup import MODEL_PACKAGE  # noqa: E402
 
 from tests.simulator.live import live  # noqa: E402
 
-PROGRAMS = ("ragseal-provider", "ragseal-verifier", "ragseal-observer", "ragseal-client")
+PROGRAMS = ("ragseal", "ragseal-provider", "ragseal-verifier", "ragseal-observer", "ragseal-client")
 #: What a source distribution must have, beside the folders of the parts.
 SHIPPED = (
     "spec/core.md", "README.md", "CHANGELOG.md", "LICENSE", "PKG-INFO", "pyproject.toml", "Makefile",
@@ -210,7 +210,7 @@ def as_all_roles(clean: Clean, package: Path, circuits: Path) -> None:
     for name, texts in (("corpus", TEXTS), ("queries", QUESTIONS)):
         lines = [json.dumps({"_id": f"{name}-{i}", "title": "", "text": text}) for i, text in enumerate(texts)]
         (corpus / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-    demo = ("--corpus", f"beir:{corpus}", "--queries", str(len(QUESTIONS)), "--class", CLASS, "--out", "demo")
+    demo = ("try", f"beir:{corpus}", "--queries", str(len(QUESTIONS)), "--class", CLASS, "--out", "demo")
     said = clean.program("python", "-m", "ragseal.demo", *demo, env={**packages, "RAGSEAL_BUILD": str(circuits)})
     line = said.splitlines()[-1]
     expect(line.startswith("PASS epsilon_audit="), f"the demo of the installed code ends in {line}")

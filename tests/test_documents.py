@@ -13,18 +13,19 @@ import socket
 import stat
 import subprocess
 import sys
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import click
 import pytest
 
 from ragseal.backends.native import available
+from ragseal.programs import PROGRAMS
 from tests.specification import FILES, specification
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = {"provider": "prover", "verifier": "verifier", "observer": "ledger", "client": "client"}
 TOP = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
 SPEC = [f"spec/{path.name}" for path in FILES]
 PAGES = [
@@ -63,7 +64,7 @@ def test_named_files_exist(name: str) -> None:
     missing = [
         path
         for path in named
-        if not path.startswith(("var/", "bench/results"))
+        if not path.startswith(("var/", "bench/results", "ragseal-trial/"))
         and not list(ROOT.glob(path.strip("/")))
         and not (ROOT / f"{path}.py").exists()
     ]
@@ -105,12 +106,12 @@ def shell(name: str) -> list[str]:
 def commands(name: str) -> list[list[str]]:
     """The words of every ragseal command in them."""
     parts = [part.strip() for line in shell(name) for part in re.split(r"&&|\||\$\(|\)|&$|>", line)]
-    return [shlex.split(part) for part in parts if part.startswith("ragseal-")]
+    return [shlex.split(part) for part in parts if re.match(r"ragseal[ -]", part)]
 
 
 def resolve(words: list[str]) -> tuple[click.Command, list[str]]:
     """A command's object and the words that are left for it."""
-    found: click.Command = importlib.import_module(f"ragseal.{PARTS[words[0].removeprefix('ragseal-')]}.__main__").main
+    found: click.Command = importlib.import_module(f"ragseal.{PROGRAMS[words[0]]}.__main__").main
     rest = words[1:]
     while isinstance(found, click.Group) and rest and not rest[0].startswith("-"):
         child = found.commands.get(rest[0])
@@ -127,7 +128,7 @@ def test_commands_parse(name: str) -> None:
         assert {word for word in rest if word.startswith("--")} <= known | {"--help"}, words
         required = {p.opts[0] for p in found.params if p.required and isinstance(p, click.Option)}
         assert required <= set(rest), words
-    for quoted in re.findall(r"`(ragseal-[a-z]+ [a-z][^`]*)`", text(name)):
+    for quoted in re.findall(r"`(ragseal(?:-[a-z]+)? [a-z][^`]*)`", text(name)):
         resolve(shlex.split(quoted))
     for module in re.findall(r"python3? -m ([a-z_0-9.]+[a-z])\b", text(name)):
         assert module in ("pip", "venv") or importlib.util.find_spec(module), module
@@ -135,8 +136,8 @@ def test_commands_parse(name: str) -> None:
 
 def test_the_programs_are_where_the_tutorial_says() -> None:
     assert shell("docs/tutorial.md")[0] == 'export PATH="$PWD/.venv/bin:$PATH"'
-    for name in PARTS:
-        assert (ROOT / ".venv" / "bin" / f"ragseal-{name}").is_file()
+    for name in PROGRAMS:
+        assert (ROOT / ".venv" / "bin" / name).is_file()
 
 
 # --- the tutorial ----------------------------------------------------------------------------------------------------
@@ -149,13 +150,23 @@ def free_port() -> int:
 
 
 def programs(folder: Path) -> None:
-    """The four commands, run by this Python from this checkout; it replaces the shell, so signals reach it."""
+    """The commands, run by this Python from this checkout; it replaces the shell, so signals reach it."""
     folder.mkdir()
-    for name, part in PARTS.items():
-        path = folder / f"ragseal-{name}"
+    for name, part in PROGRAMS.items():
+        path = folder / name
         python = shlex.quote(sys.executable)
         path.write_text(f'#!/bin/sh\nexec {python} -m ragseal.{part} "$@"\n')
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def on_other_ports(script: str) -> str:
+    """With others than 7800 and 7801; those that `ragseal up` takes beside its first one are free, too."""
+    while True:
+        port = free_port()
+        with suppress(OSError), ExitStack() as taken:
+            for one in (port + 1, port + 80):
+                taken.enter_context(socket.socket()).bind(("127.0.0.1", one))
+            return re.sub(r"\b7800\b", str(port), re.sub(r"\b7801\b", str(port + 1), script))
 
 
 def script_of(name: str) -> str:
@@ -175,8 +186,7 @@ def test_the_commands_of_a_page_end_in_pass(name: str, folder: str, records: int
     """Every command, by bash, in order and without a pause between them, on other ports."""
     script = script_of(name)
     script = re.sub(r"^make .*\n", "", script, flags=re.MULTILINE)
-    for port in ("7800", "7801"):
-        script = re.sub(rf"\b{port}\b", str(free_port()), script)
+    script = on_other_ports(script)
     programs(tmp_path / "bin")
     environment = {
         **{k: v for k, v in os.environ.items() if not k.endswith("_STATE")},

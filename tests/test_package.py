@@ -72,7 +72,7 @@ def test_an_account_and_an_observer_load_nothing_of_the_extras() -> None:
         assert done.stdout == "[]\n", (part, done.stdout, done.stderr)
 
 
-# The four commands as they are installed: their version, and Ctrl-C while they are still loading.
+# The commands as they are installed: their version, and Ctrl-C while they are still loading.
 
 
 SCRIPTS: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
@@ -86,8 +86,8 @@ def start(name: str, *arguments: str, before: str = "") -> subprocess.CompletedP
 
 
 @pytest.mark.slow
-def test_there_are_four() -> None:
-    assert sorted(SCRIPTS) == ["ragseal-client", "ragseal-observer", "ragseal-provider", "ragseal-verifier"]
+def test_there_are_five() -> None:
+    assert sorted(SCRIPTS) == ["ragseal", "ragseal-client", "ragseal-observer", "ragseal-provider", "ragseal-verifier"]
 
 
 @pytest.mark.slow

@@ -130,17 +130,17 @@ def keygen(directory: Path, class_name: str, cache: Path, powers: Path | None, a
     The maker of keys can forge proofs under them, so keys that you made are sound for you and for those who trust
     you. Without --powers nobody else can tell whether their points are those of the circuit: a provider that fears
     for its secrets asks for keys of public powers.
-    Compiles the circuit first if that was not done yet (about half a minute for the largest class).
+    A circuit that does not come compiled is compiled first (about half a minute for the largest class).
     """
     state = State(directory)
     cls, _ = find_class(class_build(), class_name)
     begun = time.monotonic()
     first_phase = None if powers is None else PowersFile(powers)
     shapes = shapes_of(cls)
-    with telling(f"class {class_name}: compiling") as tell:
+    with telling(f"class {class_name}: preparing its circuit") as tell:
         made = []
         for shape in shapes:
-            tell(f"{shape.name}: compiling")
+            tell(f"{shape.name}: preparing its circuit")
             r1cs = compiled(shape, cache, tell)
             made.append(make_keys(r1cs, shape, class_digest(shape), state.directory / "keys", tell, first_phase))
     for shape, one in zip(shapes, made, strict=True):

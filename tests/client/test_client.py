@@ -129,7 +129,6 @@ def test_readmes_ten_lines_run(
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
     (block,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     monkeypatch.setattr("ragseal.client.client.Client", lambda *_, **__: found.client())
-    monkeypatch.setenv("LOG_KEY", "key")
     exec(block, {})
     shown = capsys.readouterr().out
     assert ("all by chance alone: " in shown) == (scene == "empty")
@@ -215,7 +214,7 @@ def test_only_an_open_window_takes_questions(bench: Any) -> None:
     bench.provider.stage = "open"
     client.ask("json")
     bench.provider.stage = "closed"
-    with pytest.raises(AttestationError, match="is closed"):
+    with pytest.raises(TransportError, match="is closed"):
         bench.client().ask("csv")
     assert bench.evidence() == []
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from ragseal.client import __main__ as program
-from ragseal.client import excerpts
+from ragseal.client import excerpts, window
 from ragseal.client.result import Opened, Ranked, Result
 from ragseal.client.settings import Environment
 from ragseal.kernel.errors import ConfigurationError
@@ -98,15 +97,15 @@ def test_ask_prints_so_many_and_json_everything(
     def damaged(_: Path) -> Any:
         raise ConfigurationError("a window's folder is damaged")
 
-    monkeypatch.setattr(program, "windows_of", damaged)
+    monkeypatch.setattr(window, "windows_of", damaged)
     assert "answer checked" in run(*common), "what was paid for is printed, whatever else is wrong"
 
 
 def test_the_share_that_coins_hide_is_the_policy_s(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     client = bench.client()
     result = client.ask("json")
-    [window] = program.windows_of(bench.state)
-    assert program._hidden(bench.state, result) == 0.0
-    kept = SimpleNamespace(manifest=window.manifest, rules=replace(window.rules, hidden=13))
-    monkeypatch.setattr(program, "windows_of", lambda _: [kept])
-    assert program._hidden(bench.state, result) == 13 / (1 << COIN_BITS)
+    [found], name = window.windows_of(bench.state), result.record.signed.request.window
+    assert window.hidden_share(bench.state, name) == 0.0
+    kept = SimpleNamespace(manifest=found.manifest, rules=replace(found.rules, hidden=13))
+    monkeypatch.setattr(window, "windows_of", lambda _: [kept])
+    assert window.hidden_share(bench.state, name) == 13 / (1 << COIN_BITS)

@@ -70,7 +70,7 @@ def children_of_the_demo(out: Path) -> list[str]:
 @pytest.mark.parametrize(("claim", "cls"), [("until-delivered", DECOYS), ("every-list", GAUSSIAN)])
 def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path, claim: str, cls: AttestationClass) -> None:
     out = tmp_path / "demo"
-    of = ("--corpus", f"beir:{beir}", "--claim", claim, "--class", cls.name)
+    of = ("try", f"beir:{beir}", "--claim", claim, "--class", cls.name)
     done = subprocess.run(
         [sys.executable, "-m", "ragseal.demo", *of, "--out", str(out)],
         cwd=ROOT,
@@ -86,7 +86,7 @@ def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path, clai
     assert float(line.split("=")[1].split()[0]) == pytest.approx(report["epsilon_audit"], rel=1e-5)
     assert report["delta"] == 1e-6
     assert " delta=1e-06 period_from=" in line
-    assert " mode=full keys=auditor records=24 window=demo@" in line
+    assert " mode=full keys=auditor records=24 window=w1@" in line
     assert line.endswith(" log=ragseal.example/demo")
     estimate = report["estimate"]
     assert (estimate["c"], estimate["k_max"], estimate["certificate"]) == (2, 2, "full")
@@ -107,8 +107,8 @@ def test_demo_passes_and_leaves_nothing_running(beir: Path, tmp_path: Path, clai
     quality = about["quality"]
     assert quality["queries"] == quality["judged"]["queries"] == 18
     assert 0 <= quality["judged"]["ndcg10"] <= 1
-    assert f"nDCG@10 of 18 judged queries: {quality['judged']['ndcg10']:.3f}; without noise" in done.stderr
-    _set_side_by_side(claim, quality, report, done.stderr)
+    assert f"nDCG@10 of 18 judged queries: {quality['judged']['ndcg10']:.3f}; without noise" in done.stdout
+    _set_side_by_side(claim, quality, report, done.stdout)
     members = report["estimate"]["members"]
     assert len(members) == 2
     assert all(re.fullmatch(r"[0-9a-f]{32}", one) for one in members)
@@ -123,7 +123,7 @@ def _set_side_by_side(claim: str, quality: dict[str, Any], report: dict[str, Any
     """The table's column for this window, and the paper's numbers beside the paper's claim."""
     name = (DECOYS if claim == "until-delivered" else GAUSSIAN).name
     plan = Scenario(name, {}, {}, [], claim=claim)
-    found = Outcome(plan, Path(), report, Worth(18, quality["kept"]), 1.234)
+    found = Outcome(plan, Path(), report, [], Worth(18, quality["kept"]), 1.234)
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(compared([found]))
     shown = console.export_text()

@@ -60,7 +60,7 @@ def test_demo_passes(model: Path, tmp_path: Path) -> None:
     queries = [{"_id": str(i), "text": d.text.splitlines()[1][:80]} for i, d in enumerate(documents[290:314])]
     (corpus / "corpus.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     (corpus / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries))
-    command = [sys.executable, "-m", "ragseal.demo", "--corpus", f"beir:{corpus}", "--class", DECOYS.name]
+    command = [sys.executable, "-m", "ragseal.demo", "try", f"beir:{corpus}", "--class", DECOYS.name]
     done = subprocess.run(
         [*command, "--embedder", f"sentence-transformers:{model}", "--out", str(out)],
         cwd=ROOT, capture_output=True, text=True, timeout=900,

@@ -13,8 +13,7 @@ import pytest
 
 from ragseal.demo import worth
 from ragseal.demo.corpus import DemoQuery
-from ragseal.demo.scenario import BEIR_QUERIES, beir_scenario, check_arguments
-from ragseal.embedder import DEFAULT
+from ragseal.demo.scenario import BEIR_QUERIES, beir_scenario, check_class, check_queries
 from ragseal.kernel.errors import ConfigurationError
 from tests.classes import DECOYS
 
@@ -101,8 +100,8 @@ def test_as_many_are_asked_as_one_likes(tmp_path: Path) -> None:
     for wrong, why in ((0, "multiple of 3"), (31, "multiple of 3"), (63, "needs 63 queries, the folder has 60")):
         with pytest.raises(ConfigurationError, match=why):
             beir_scenario(corpus, DECOYS.name, wrong)
-    with pytest.raises(ConfigurationError, match="for a BEIR folder"):
-        check_arguments("stdlib", None, DEFAULT, 30)
+    with pytest.raises(ConfigurationError, match="--queries is for BEIR"):
+        check_queries("stdlib", None, 30)
 
 
 def test_a_folder_without_judgements(tmp_path: Path) -> None:
@@ -111,8 +110,8 @@ def test_a_folder_without_judgements(tmp_path: Path) -> None:
 
 def test_a_class_of_another_law_is_refused_before_anything_is_made() -> None:
     with pytest.raises(ConfigurationError, match="'noise-mini-two-10' holds no claim until-delivered: take one of "):
-        check_arguments("stdlib", "noise-mini-two-10", DEFAULT)
-    check_arguments("stdlib", "decoys-4k", DEFAULT)
+        check_class("noise-mini-two-10", "until-delivered")
+    check_class("decoys-4k", "until-delivered")
     with pytest.raises(ConfigurationError, match="'decoys-4k' holds no claim every-list: take one of noise-"):
-        check_arguments("stdlib", "decoys-4k", DEFAULT, claim="every-list")
-    check_arguments("stdlib", "noise-mini-two-10", DEFAULT, claim="every-list")
+        check_class("decoys-4k", "every-list")
+    check_class("noise-mini-two-10", "every-list")

@@ -21,15 +21,15 @@ from ragseal.runtime.streams import NOT_WRITTEN, Decided, guarded, output_lost
 from ragseal.runtime.terminal import named_bars, progress_bars, stderr_console, tell_result, telling
 
 PROGRAMS = {
+    "ragseal": "from ragseal.programs import trial as main",
     "ragseal-provider": "from ragseal.programs import provider as main",
     "ragseal-verifier": "from ragseal.programs import verifier as main",
     "ragseal-observer": "from ragseal.programs import observer as main",
     "ragseal-client": "from ragseal.programs import client as main",
     "circuits": "from ragseal.circuits.__main__ import main",
-    "demo": "from ragseal.demo.__main__ import main",
     "repeat": "from ragseal.client.repeat import main",
 }
-FOUR = [name for name in PROGRAMS if name.startswith("ragseal-")]
+INSTALLED = [name for name in PROGRAMS if name.startswith("ragseal")]
 INPUT, OUTPUT, ERROR = 0, 1, 2
 
 
@@ -76,14 +76,14 @@ def shell(tmp_path: Path) -> Shell:
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize(("lost", "why"), [(">/dev/full", "No space left on device"), (">&-", "it is closed")])
 def test_output_that_cannot_be_written_is_one_line_and_a_status(shell: Shell, name: str, lost: str, why: str) -> None:
-    for option in ["--help", "--version"] if name in FOUR else ["--help"]:
+    for option in ["--help", "--version"] if name in INSTALLED else ["--help"]:
         status, out, err = shell.run(name, option, shell=lost)
         assert (status, out) == (NOT_WRITTEN, "")
         assert err == f"standard output cannot be written ({why}): the command goes on without it\n"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FOUR)
+@pytest.mark.parametrize("name", INSTALLED)
 def test_a_reader_that_has_gone_is_one_line_and_a_status(name: str) -> None:
     code = f"import sys\n{PROGRAMS[name]}\nsys.argv[0] = {name!r}\nsys.exit(main())"
     read, write = os.pipe()

@@ -18,7 +18,7 @@ from ragseal.client.adapters import account as accounts
 from ragseal.client.adapters.asking import Asking
 from ragseal.client.adapters.passages import Choice
 from ragseal.client.settings import Trust
-from ragseal.kernel.errors import AuditError, ConfigurationError, TransportError
+from ragseal.kernel.errors import BudgetError, ConfigurationError, TransportError
 from tests.client.lag import check_lag
 from tests.client.test_asynchronous import hold
 from tests.client.test_witnesses import LINES
@@ -260,9 +260,13 @@ def test_attempts_meet_transport_errors_alone(
     with pytest.raises(TransportError):
         ask()
     assert bench.provider.calls.count("prepare") == 3
-    bench.provider.on_call, bench.provider.stage = lambda call: None, "closed"
+
+    def refuse(call: str) -> None:
+        if call == "prepare":
+            raise BudgetError("spent")
+
+    bench.provider.on_call = refuse
     bench.provider.calls.clear()
-    client._current = None
-    with pytest.raises(AuditError, match="is closed"):
+    with pytest.raises(BudgetError, match="spent"):
         ask()
-    assert bench.provider.calls.count("announced") == 1
+    assert bench.provider.calls.count("prepare") == 1
