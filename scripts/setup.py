@@ -73,9 +73,9 @@ class Environment:
         self.folder = folder
         self.python = folder / "bin" / "python"
         self.pip = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        if self.python.exists():
+        if self.python.exists() and (folder / "bin" / "pip").exists():  # pip comes last
             return
-        made = subprocess.run([sys.executable, "-m", "venv", str(folder)], capture_output=True, text=True)
+        made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], capture_output=True, text=True)
         if made.returncode:
             shutil.rmtree(folder, ignore_errors=True)
             sys.exit(
@@ -139,6 +139,19 @@ class Environment:
         )
 
 
+def install_packages(environment: Environment, name: str, folder: Path, npm: str, what: str) -> None:
+    """npm's packages of a folder.  What npm writes last says that they are all there: it may have been killed."""
+    if not (folder / "node_modules" / ".package-lock.json").exists():
+        environment.forget(name)
+    environment.step(
+        name,
+        digest(f"{folder.relative_to(ROOT)}/package*.json"),
+        [npm, "ci", "--no-audit", "--no-fund", "--silent"],
+        what,
+        cwd=folder,
+    )
+
+
 def install_programs() -> None:
     """Debian's Chromium and SoftHSM, where they may be installed; else the tests that need them say what is missing."""
     wanted = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "softhsm2": ("softhsm2-util",)}
@@ -181,15 +194,7 @@ def _install_the_rest(environment: Environment) -> str:
     environment.install_model()
     need("node", "install Node.js 20 or newer")
     npm = need("npm", "install npm")
-    if not (ROOT / "circuits" / "node_modules").exists():
-        environment.forget("circom")
-    environment.step(
-        "circom",
-        digest("circuits/package*.json"),
-        [npm, "ci", "--no-audit", "--no-fund", "--silent"],
-        "circom and snarkjs",
-        cwd=ROOT / "circuits",
-    )
+    install_packages(environment, "circom", ROOT / "circuits", npm, "circom and snarkjs")
     return npm
 
 
@@ -211,24 +216,9 @@ def main() -> None:
         wheel = built.result()
     main_environment.install_native(wheel)
     if "--extras" in sys.argv:
-        if not (ROOT / "web" / "verify" / "node_modules").exists():
-            main_environment.forget("verify")
-        main_environment.step(
-            "verify",
-            digest("web/verify/package*.json"),
-            [npm, "ci", "--no-audit", "--no-fund", "--silent"],
-            "what the observer's page is bundled and tested with",
-            cwd=ROOT / "web" / "verify",
-        )
-        if not (GATEWAY_CLIENTS / "node_modules").exists():
-            main_environment.forget("gateway-clients")
-        main_environment.step(
-            "gateway-clients",
-            digest(f"{GATEWAY_CLIENTS.relative_to(ROOT)}/package*.json"),
-            [npm, "ci", "--no-audit", "--no-fund", "--silent"],
-            "the clients in Node that the gateway is tested with",
-            cwd=GATEWAY_CLIENTS,
-        )
+        page, clients = ROOT / "web" / "verify", "the clients in Node that the gateway is tested with"
+        install_packages(main_environment, "verify", page, npm, "what the observer's page is bundled and tested with")
+        install_packages(main_environment, "gateway-clients", GATEWAY_CLIENTS, npm, clients)
         install_programs()
     if "--extras" in sys.argv or "--optional" in sys.argv:
         optional = Environment(ROOT / ".venv-extras")
