@@ -133,6 +133,9 @@ def test_the_command_prints_for_the_shards_of_the_folder(tmp_path: Path, shards:
     share = at(policy, FOUR, policy.lo + 1)
     assert share > 0.949
     assert f"comes back in {share:.0%} of all queries" in printed.stdout
+    assert f"\n# ids = {policy.ids} " in printed.stdout
+    grown = read_policy(tomllib.loads(printed.stdout), binding("decoys-4k", 16), assembly.advertised_epsilon)
+    assert at(grown, FOUR, grown.lo + 1) > 0.949, "an index grows by itself, and its lists with it"
 
 
 def test_commit_says_what_decoys_take_of_a_list() -> None:
