@@ -99,8 +99,8 @@ def test_an_absent_observer_is_dropped_by_a_second_seal() -> None:
 
 
 def test_an_observer_that_the_provider_leaves_out_behind_another_ones_nonce_is_named() -> None:
-    """The honest observer's nonce waits outside the log while a provider and its auditor pick: with observer-2, which is
-    theirs, or without it.  Nobody can forbid it, as observers may be away; so the report says who was left out.
+    """The honest observer's nonce waits outside the log while a provider and its auditor pick: with observer-2, which
+    is theirs, or without it.  Nobody can forbid it, as observers may be away; so the report says who was left out.
     """
 
     def commit_of_theirs(w: World) -> BeaconCommit:
