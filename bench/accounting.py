@@ -2,7 +2,7 @@
 """Epsilon tables: every accountant over N, K, mu and n; the paper's noise levels and what they really give.
 
 ``python -m bench.accounting`` writes bench/results/accounting.json and .png and prints tables of bench/experiments.md.
-mu is the score range over the noise scale of one query: mu = 1 is a shift of 128 steps.  delta is 1e-6.
+mu is the score range over the noise scale of one query: mu = 1 is a shift of 512 steps.  delta is 1e-6.
 """
 
 from __future__ import annotations

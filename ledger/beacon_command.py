@@ -43,11 +43,11 @@ from ragseal.runtime.logs import log_to_stderr
 def beacon(peer: Peer, state: Path, name: str, interval: float, witness_policy: Path | None) -> None:
     """Take part in the beacon of every window, and follow the ledger as `follow` does.
 
-    Nobody can choose what a window draws by chance if one participant is honest: the provider and its auditors could,
-    if they conspire and nobody else takes part. Commits to a secret number once a window's manifest is in the ledger,
-    and opens it once the provider has fixed who takes part. Let it run: a window waits for an observer that its
-    provider named, for a while. `keygen` prints the KEY that the operator needs. Give --witness-policy where the log
-    has witnesses: a provider could show you alone a log in which your number is not secret any more.
+    Nobody knows what a window draws before the last honest participant opens: the provider and its auditors could
+    choose it, if they conspire and nobody else takes part. Commits to a secret number once a window's manifest is in
+    the ledger, and opens it once the provider has fixed who takes part. Let it run: a window waits for an observer that
+    its provider named, for a while. `keygen` prints the KEY that the operator needs. Give --witness-policy where the
+    log has witnesses: a provider could show you alone a log in which your number is not secret any more.
     """
     log_to_stderr()
     policy = None if witness_policy is None else Policy.load(witness_policy).of(peer.log)

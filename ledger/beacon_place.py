@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An observer's place in the beacons of a provider's windows: commit to a nonce, open it, remember.  SPEC A.8.
 
-With one honest observer nobody chooses what a window draws by chance, the provider and its auditors together included.
+With one honest observer in the last seal nobody knows what a window draws before that one opens, the provider and its
+auditors together included.  Behind it they can pick only by leaving out observers of their own (SPEC A.8.7).
 Only entries that an :class:`~ragseal.ledger.observer.Observer` has hashed to a signed root are looked at.
 """
 
@@ -109,8 +110,7 @@ class BeaconPlace:
         for entry in entries:
             known = self.joined(known, entry)
         if (known, size) != (self._entries, self.size):
-            self._entries, self.size = known, size
-            self._save()
+            self._keep(size, known, self._nonces)
 
     # --- what to say ---
 
@@ -159,8 +159,7 @@ class BeaconPlace:
     def _commit(self, digest: bytes) -> BeaconCommit:
         if digest.hex() not in self._nonces:
             kept = list(self._nonces.items())[1 - NONCES :]
-            self._nonces = dict([*kept, (digest.hex(), self._random(32).hex())])
-            self._save()
+            self._keep(self.size, self._entries, dict([*kept, (digest.hex(), self._random(32).hex())]))
         commitment = beacon_commitment(self.owner, bytes.fromhex(self._nonces[digest.hex()]))
         public = signature.public_bytes(self._key)
         unsigned = BeaconCommit(digest, self.owner, public, commitment, bytes(64))
@@ -186,14 +185,16 @@ class BeaconPlace:
                 f"{self._path} is of {owner}: take part --as {owner.removeprefix(OBSERVER)}, or use another --state"
             )
 
-    def _save(self) -> None:
+    def _keep(self, size: int, entries: list[bytes], nonces: dict[str, str]) -> None:
+        """Nothing is known here that is not kept: after a full disk a nonce would be committed to and lost."""
         values = {
             "owner": self.owner,
-            "size": self.size,
-            "entries": [entry.hex() for entry in self._entries],
-            "nonces": self._nonces,
+            "size": size,
+            "entries": [entry.hex() for entry in entries],
+            "nonces": nonces,
         }
         try:
             write_durably(self._path, json.dumps(values, indent=1).encode(), mode=0o600)
         except OSError as error:
             raise LedgerError(f"cannot write {self._path}: {why(error, self._path)}") from None
+        self.size, self._entries, self._nonces = size, entries, nonces

@@ -136,13 +136,13 @@ def policy(directory: Path, claim: str) -> None:
     public = public_window(embedder.identity().digest())
     if form_of(claim).counted:
         with telling("looking for the gain that the budget allows"):
-            text = lists.policy_text(cls, embedder.dimension, settings.embedder, public)
+            text = lists.policy_text(cls, embedder.dimension, settings.embedder, public, settings.shards)
         click.echo(text, nl=False)
         return
     if claim in rungs.RUNGS:
         click.echo(rungs.policy_text(claim, cls, budgets.UNSEEN, public), nl=False)
         return
-    click.echo(defaults.policy_text(cls, embedder.dimension, settings.embedder, public), nl=False)
+    click.echo(defaults.policy_text(cls, embedder.dimension, settings.embedder, public, settings.shards), nl=False)
 
 
 @main.command(short_help="Take in the keywords of answers")

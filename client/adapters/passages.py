@@ -89,8 +89,9 @@ def passages(result: Result) -> list[Passage]:
     """A result's documents, ranked where the client has an embedder.
 
     Under ``ragseal`` stand ``window`` and ``seq`` of the record, by which ``ragseal-client receipts list`` finds its
-    receipt; ``checked``, whether its embedding was; ``id``, the document's; ``source``, what a citation names: what
-    the document calls its source, url or title, else its id; and ``score`` where there is one.
+    receipt; ``checked``, whether its embedding was; ``claim``, what holds of the account's tenant; ``id``, the
+    document's; ``source``, what a citation names: what the document calls its source, url or title, else its id; and
+    ``score`` where there is one.
 
     Raises:
         ConfigurationError: the window gives answers in words, which have no documents to hand on.
@@ -101,7 +102,7 @@ def passages(result: Result) -> list[Passage]:
             "documents"
         )
     request = result.record.signed.request
-    place = {"window": request.window, "seq": result.record.seq, "checked": result.checked}
+    place = {"window": request.window, "seq": result.record.seq, "checked": result.checked, "claim": result.claim}
     out = []
     for one in result.opened if result.ranked is None else result.ranked:
         score = one.cosine if isinstance(one, Ranked) else None

@@ -67,9 +67,11 @@ def default_policy(cls: AttestationClass, dimension: int, public: PublicWindow |
     return Default(cls=cls, chosen=chosen, shares=shares, delivered=found)
 
 
-def policy_text(cls: AttestationClass, dimension: int, embedder: str, public: PublicWindow | None) -> str:
-    """The file."""
-    made = default_policy(cls, dimension, public)
+def policy_text(
+    cls: AttestationClass, dimension: int, embedder: str, public: PublicWindow | None, shards: int = 1
+) -> str:
+    """The file, for indices of so many shards: every shard draws its own decoys."""
+    made = default_policy(cls, dimension, public, shards)
     if public is None:
         whence = f"embedder {embedder} has none chosen on public texts: 0 needs no choice"
     else:

@@ -2,7 +2,7 @@
 """What a policy loses whose score window has few whole steps.
 
 Noise in whole steps rounds every score down to a step (SPEC M.3.1), and a score window of H steps is a shift of H
-steps: under a Gaussian of 128 steps a small shift of mu = H / 128 leaves few levels for scores.
+steps: under a Gaussian of 512 steps a small shift of mu = H / 512 leaves few levels for scores.
 """
 
 from __future__ import annotations

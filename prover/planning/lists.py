@@ -88,15 +88,17 @@ def lists_policy(
     return ListsPolicy(chosen, costs(chosen.gain), shares)
 
 
-def policy_text(cls: AttestationClass, dimension: int, embedder: str, public: PublicWindow | None) -> str:
-    """The file.
+def policy_text(
+    cls: AttestationClass, dimension: int, embedder: str, public: PublicWindow | None, shards: int = 1
+) -> str:
+    """The file, for indices of so many shards: noise hides a document among more slots where there are more.
 
     Raises:
         PolicyError: a class without noise.
     """
     check_law(EVERY_LIST, cls)
     window = Window.of(*(WHOLE if public is None else (public.lo, public.hi)))
-    made = lists_policy(with_noise(cls), dimension, window, Budget(N_MAX, K_MAX, DELTA))
+    made = lists_policy(with_noise(cls), dimension, window, Budget(N_MAX, K_MAX, DELTA), shards)
     lo, hi = (f"{one:.2f}" for one in made.chosen.window.cosines)
     about = _about(made, embedder, public)
     return TEMPLATE.format(

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from ragseal.verifier.signed.oscal import assessment_results
 from ragseal.verifier.signed.statement import read_verdict, signed_verdict
 from ragseal.verifier.steps import epsilon, period, proofs
 from ragseal.verifier.steps.manifest import Window
+from ragseal.verifier.steps.sample import Sample, share_bound
 from tests.attacks import checks
 from tests.attacks.checks import without
 from tests.attacks.removal import Check
@@ -76,6 +79,34 @@ def window(
     world.commit(f"w{number}", policy_=stated, claims=claims, carries=carries)
     world.messages[-1] = replace(world.messages[-1], time=opens or start)  # type: ignore[type-var]
     world.messages.append(WindowClose(world.digest, 0, (opens or start) + 600))
+
+
+# --- samples ---------------------------------------------------------------------------------------------------------
+
+
+def test_many_exact_records_do_not_hide_that_those_of_a_private_tenant_are_forged() -> None:
+    """A share is caught among the records of each claim: with half of south's to be caught, both of them are proven."""
+    world = mixed()
+    verdict = world.audit(sample=Sample(detect=Fraction(1, 2), confidence=Fraction(9, 10)))
+    assert verdict.verdict == "SAMPLED-PASS"
+    assert verdict.beta is not None
+    assert verdict.beta < 1 / 2
+    (drawn,) = world.asked
+    souths = {seq for (_, seq), kept in world.kept.items() if kept.tenant == "south"}
+    assert len(souths) == 2
+    assert souths <= set(drawn)
+    assert len(drawn) < verdict.records
+
+
+def test_beta_of_a_sample_is_that_of_the_claim_of_which_least_is_known() -> None:
+    world = mixed()
+    verdict = world.audit(sample=Sample(3, Fraction(9, 10)))
+    (drawn,) = world.asked
+    assert len(drawn) == 3
+    taken = Counter(kept.tenant for (_, seq), kept in world.kept.items() if seq in drawn)
+    betas = [share_bound([(total, taken[name])], Fraction(9, 10)) for name, total in (("north", 5), ("south", 2))]
+    assert verdict.beta == max(betas)
+    assert verdict.beta > share_bound([(5, taken["north"]), (2, taken["south"])], Fraction(9, 10))
 
 
 # --- honest windows --------------------------------------------------------------------------------------------------

@@ -8,9 +8,11 @@ import random
 import tomllib
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from ragseal.accounting.decoys_curve import ids_needed
 from ragseal.accounting.delivered_decoys import Lists, by_chance, certified_return, rate_of_return
@@ -18,6 +20,7 @@ from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.kernel.decoys.law import choose
 from ragseal.kernel.errors import PolicyError
 from ragseal.kernel.policy import Policy, check_policy
+from ragseal.prover.__main__ import main
 from ragseal.prover.commitment.policy_file import Binding, read_policy
 from ragseal.prover.planning import consent
 from ragseal.prover.planning.budgets import Budget, Terms, cost
@@ -115,6 +118,24 @@ def test_the_default_can_be_committed_to(name: str, public: Any) -> None:
     comments = " ".join(line[2:] for line in text.splitlines() if line.startswith("# "))
     assert f"comes back in {made.shares[0]:.0%} of all queries" in comments
     assert max(map(len, text.splitlines())) <= 180
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_the_command_prints_for_the_shards_of_the_folder(tmp_path: Path, shards: int) -> None:
+    """Every shard draws its own decoys: with the ids of one shard, lists over several would be decoys alone."""
+    folder = str(tmp_path / "provider")
+    made = ["init", "--origin", "example.org/rag", "--class", "decoys-4k", "--shards", str(shards), "--state", folder]
+    assert CliRunner().invoke(main, made).exit_code == 0
+    printed = CliRunner().invoke(main, ["policy", "--state", folder])
+    assert printed.exit_code == 0, printed.output
+    policy = read_policy(tomllib.loads(printed.stdout), binding("decoys-4k", shards), assembly.advertised_epsilon)
+    assembly.check_promises(policy, FOUR)
+    share = at(policy, FOUR, policy.lo + 1)
+    assert share > 0.949
+    assert f"comes back in {share:.0%} of all queries" in printed.stdout
+    assert f"\n# ids = {policy.ids} " in printed.stdout
+    grown = read_policy(tomllib.loads(printed.stdout), binding("decoys-4k", 16), assembly.advertised_epsilon)
+    assert at(grown, FOUR, grown.lo + 1) > 0.949, "an index grows by itself, and its lists with it"
 
 
 def test_commit_says_what_decoys_take_of_a_list() -> None:

@@ -39,10 +39,12 @@ NOW = 1_800_000_000
 
 @pytest.mark.parametrize("name", [TINY.name, GAUSSIAN.name])
 @pytest.mark.parametrize("public", [PUBLIC, None])
-def test_the_printed_policy_costs_what_it_says(name: str, public: Any) -> None:
+@pytest.mark.parametrize("shards", [1, 3])
+def test_the_printed_policy_costs_what_it_says(name: str, public: Any, shards: int) -> None:
     cls = CLASSES[name]
-    text = policy_text(cls, 384, "minilm", public)
-    policy = read_policy(tomllib.loads(text), Binding(cls, class_digest(cls), 384, NOW), assembly.advertised_epsilon)
+    text = policy_text(cls, 384, "minilm", public, shards)
+    binding = Binding(cls, class_digest(cls), 384, NOW, shards=shards)
+    policy = read_policy(tomllib.loads(text), binding, assembly.advertised_epsilon)
     assembly.check_promises(policy, cls)
     foreseen = spending([], lambda one: CLASSES[one], policy)
     assert foreseen["epsilon"] <= EPSILON
@@ -53,6 +55,16 @@ def test_the_printed_policy_costs_what_it_says(name: str, public: Any) -> None:
     shares = [at(policy, cls, y) for y in (policy.hi, (policy.lo + policy.hi) // 2)]
     for share in shares:
         assert f"in {-(-share * 1000 // 1) / 10:g} %" in " ".join(text.replace("#", " ").split())
+    assert f"of {shards * cls.N:,} slots" in " ".join(text.replace("#", " ").split())
+
+
+def test_the_command_prints_for_the_shards_of_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "provider"
+    made = ["init", "--origin", "example.org/rag", "--class", TINY.name, "--shards", "3", "--state", str(folder)]
+    assert CliRunner().invoke(main, made).exit_code == 0
+    printed = CliRunner().invoke(main, ["policy", "--claim", "every-list", "--state", str(folder)])
+    assert printed.exit_code == 0, printed.output
+    assert f"of {3 * TINY.N:,} slots" in " ".join(printed.stdout.replace("#", " ").split())
 
 
 def test_a_little_more_gain_costs_more_than_is_allowed() -> None:

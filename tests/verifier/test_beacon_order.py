@@ -98,6 +98,42 @@ def test_an_absent_observer_is_dropped_by_a_second_seal() -> None:
     assert world.audit().verdict == "PASS"
 
 
+def test_an_observer_that_the_provider_leaves_out_behind_another_ones_nonce_is_named() -> None:
+    """The honest observer's nonce waits outside the log while a provider and its auditor pick: with observer-2, which
+    is theirs, or without it.  Nobody can forbid it, as observers may be away; so the report says who was left out.
+    """
+
+    def commit_of_theirs(w: World) -> BeaconCommit:
+        return w.commit_entry("observer-2", OBSERVER, key_of("account"))
+
+    def all_of_them(w: World) -> BeaconSeal:
+        return w.seal_entry("provider", "observer-1", "observer-2", "auditor")
+
+    def opening_of_theirs(w: World) -> BeaconOpening:
+        return BeaconOpening(w.digest, "observer-2", OBSERVER)
+
+    def opened_with(*owners: str) -> Callable[[World], WindowOpen]:
+        def made(w: World) -> WindowOpen:
+            nonces = {"provider": w.provider_nonce, "auditor": w.nonces[w.digest]}
+            openings = [(owner, nonces.get(owner, OBSERVER)) for owner in owners]
+            w.release(*openings)
+            w.beacon = beacon_value(w.digest, openings)
+            return WindowOpen(w.digest, w.beacon, OPENS + 60)
+
+        return made
+
+    begun = c_observer, commit_of_theirs, c_auditor, all_of_them, o_provider
+    everybody = opened_with("provider", "observer-1", "observer-2", "auditor")
+    one = _rebeacon(*begun, o_observer, opening_of_theirs, o_auditor, everybody)
+    other = _rebeacon(*begun, seal, o_observer, o_auditor, opened_with("provider", "observer-1", "auditor"))
+    assert one.beacon != other.beacon
+    for world, left_out in ((one, None), (other, ["observer-2"])):
+        verdict = world.audit()
+        assert verdict.verdict == "PASS", verdict.line()
+        (step,) = [step for step in verdict.steps if step.number == 5]
+        assert step.evidence.get("left_out") == left_out
+
+
 def test_a_dropped_observer_and_a_wrong_release_in_the_folder_are_no_verdict() -> None:
     """The first seal named somebody who never opened: there is no beacon of it to compare with."""
 

@@ -299,10 +299,15 @@ class Findings(Checklist):
             return records
         # A provider that breaks off once it knows the sample, or lets its log grow, is asked for the same one again.
         nonce = self._sample_nonce(log, window.digest)
-        size = sample.of(Counter(one.tenant for one in records))
-        wanted = draw(records, size, nonce, log.tree.root(life.close_index + 1), window.digest)
-        strata = [(tally.total, sum(one.tenant == tally.tenant for one in wanted)) for tally in self.result.tallies]
-        self.result.beta = share_bound(strata, sample.confidence)
+        root = log.tree.root(life.close_index + 1)
+        of_claims = [[one for one in records if one.tenant in of.tenants] for of in window.tenancies]
+        counts = [Counter(one.tenant for one in every) for every in of_claims]
+        sizes = sample.by_claim(counts)
+        drawn = [draw(every, size, nonce, root, window.digest) for every, size in zip(of_claims, sizes, strict=True)]
+        taken = Counter(one.tenant for every in drawn for one in every)
+        strata = [[(total, taken[tenant]) for tenant, total in one.items()] for one in counts]
+        self.result.beta = max(share_bound(one, sample.confidence) for one in strata)
+        wanted = sorted((one for every in drawn for one in every), key=lambda one: one.record.seq)
         self.result.confidence = sample.confidence
         say(
             mode="sampled",

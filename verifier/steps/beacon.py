@@ -173,6 +173,8 @@ def _complete(state: BeaconState, window: Entered, say: Recorder = quiet) -> tup
     owners = seal.owners
     say(owners=list(owners), seal_index=seal_index, seals=len(state.seals))
     check_seals(state, window)
+    if left_out := [owner for owner in state.seals[0][1].owners if owner not in owners]:
+        say(left_out=left_out)
     missing = [owner for owner in owners if owner not in state.openings]
     if missing:
         raise Refused(f"the beacon lacks the opening of {', '.join(missing)}", missing=missing)

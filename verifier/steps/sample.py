@@ -103,6 +103,17 @@ class Sample:
             self.size if self.size is not None else size_to_detect(sizes, self.detect or Fraction(1), self.confidence)
         )
 
+    def by_claim(self, sizes: Sequence[Mapping[str, int]]) -> list[int]:
+        """How many records it has of each claim, whose tenants have so many records each.
+
+        A share is caught among the records of each claim by themselves: many records of one claim must not hide that
+        all those of another are bad.
+        """
+        if self.size is None:
+            return [self.of(one) for one in sizes]
+        taken = shares({str(i): sum(one.values()) for i, one in enumerate(sizes)}, self.size)
+        return [taken.get(str(i), 0) for i in range(len(sizes))]
+
 
 def shares(sizes: Mapping[str, int], size: int) -> dict[str, int]:
     """How many records of each tenant a sample of ``size`` takes: in proportion, at least one, at most all.

@@ -36,9 +36,11 @@ def test_documents_have_their_own_ids_metadata_and_scores(bench: Any) -> None:
     for one in found:
         assert (one.text, one.own) == (opened[one.id].text, mapping_of(opened[one.id].metadata))
         assert one.metadata["ragseal"] == {
-            "window": "w1", "seq": 0, "checked": True, "id": one.id, "source": one.own["source"], "score": one.score,
+            "window": "w1", "seq": 0, "checked": True, "claim": result.claim, "id": one.id,
+            "source": one.own["source"], "score": one.score,
         }  # fmt: skip
         json.dumps(one.metadata)
+    assert result.claim
 
 
 def test_a_document_cannot_say_where_its_answer_was_recorded(bench: Any) -> None:
@@ -46,7 +48,8 @@ def test_a_document_cannot_say_where_its_answer_was_recorded(bench: Any) -> None
     result = bench.client().ask("json")
     claimed = {"ragseal": "seq 7, checked", "source": "a"}
     assert told(result, metadata=claimed) == {
-        "window": "w1", "seq": result.record.seq, "checked": result.checked, "id": "d3", "source": "a",
+        "window": "w1", "seq": result.record.seq, "checked": result.checked, "claim": result.claim, "id": "d3",
+        "source": "a",
     }  # fmt: skip
 
 
