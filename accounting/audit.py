@@ -141,10 +141,11 @@ def _shares(cls: NoiseClass, delta: Fraction, n: int, chunks: int) -> tuple[Frac
     found = failures.every_list(cls, chunks, n)
     left = delta - found.total
     if left <= 0:
+        fewer = delta * n // found.total
         raise PolicyError(
             f"delta {float(delta):.3g} is used up by named failures of {n} queries ({float(found.total):.3g}); allow "
             + (
-                f"a delta above that, or at most {delta * n // found.total} queries in all"
+                "a delta above that" + (f", or at most {fewer} queries in all" if fewer else "")
                 if found.total < 1
                 else f"a document fewer slots than {chunks}"
             )

@@ -250,8 +250,11 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
     guard_of(draft)  # which counts in floats: here it is refused, and not by every answer of the window
     if not auto:
         return draft
+    advertised = advertise(draft, binding.cls)
+    if advertised <= 0 and draft.form.private:
+        raise PolicyError(f"policy: delta = {draft.delta} alone covers all that an account learns: name a smaller one")
     fields = {name: getattr(draft, name) for name in Policy.__slots__}
-    return Policy(**{**fields, "epsilon_account": str(advertise(draft, binding.cls))})
+    return Policy(**{**fields, "epsilon_account": str(advertised)})
 
 
 def _embeddings(values: dict[str, Any]) -> bool:

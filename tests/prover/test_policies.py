@@ -185,7 +185,7 @@ def provider(tmp_path_factory: pytest.TempPathFactory, keys: KeyPaths) -> Path:
             r"advertise at least 39[\d.]+ .or .auto.., use gain <= 25, or n_max <= 3\b",
         ),
         ({"epsilon_account": "1/10"}, r"advertise at least 0\.5[\d.]+ .or .auto.., or use a narrower score window"),
-        ({"delta": "1/10000000000000000000000"}, r"allow a delta above that, or at most 0 queries"),
+        ({"delta": "1/10000000000000000000000"}, r"allow a delta above that\n"),
         ({"lo": 0.7, "hi": 0.3}, "lo = 0.3, hi = 0.7 .they look swapped"),
         ({"hi": 1.2}, "the nearest is 1.0"),
         ({"opens": 1_900_000_000, "closes": 1_800_000_000}, "let it close after 1899999960"),
@@ -334,3 +334,8 @@ def test_answers_leave_half_a_minute_after_their_request_unless_the_file_says_ot
         make_policy(answered_by="30s")
     with pytest.raises(PolicyError, match="answered_by = 'soon' is not a length of time"):
         answers_policy(answered_by="soon")
+
+
+def test_a_delta_that_covers_everything_is_refused_with_a_way_out() -> None:
+    with pytest.raises(PolicyError, match="delta = 1/2 alone covers all that an account learns: name a smaller one"):
+        make_policy(lo=0.2, hi=0.4, gain=1, n_max=1, k_max=1, delta="1/2")
