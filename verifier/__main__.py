@@ -43,7 +43,6 @@ from ragseal.verifier.audit.participant import Stage
 from ragseal.verifier.base.builds import class_build, find_class
 from ragseal.verifier.cli import audit_command, trust_command
 from ragseal.verifier.cli import ceremony_commands as ceremony_commands
-from ragseal.verifier.cli import probe_commands as commands
 from ragseal.verifier.cli import verdict_commands as verdict_commands
 from ragseal.verifier.evidence.evidence import AUDITOR, UNKNOWN
 from ragseal.verifier.folder.key_entries import KeyEntry
@@ -297,7 +296,6 @@ def serve(
 
 audit_command.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)
 ceremony_commands.register(main, STATE)
-commands.register(main, PROVIDER_OPTION, LOG_KEY, _target)
 verdict_commands.register(main, STATE, PROVIDER_OPTION)
 main.add_command(doctor_command(STATE, "directory", "--provider", serves=True))
 
