@@ -92,6 +92,21 @@ def status_of(verdict: Verdict, alone: bool, insufficient: str) -> int:
     return EXIT_OTHER_WINDOWS if len(excused) < len(verdict.beside) else 0
 
 
+def detect_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--detect and --confidence; :func:`sample_of` reads them."""
+    command = click.option(
+        "--confidence",
+        metavar="CONFIDENCE",
+        help="Of a sample: 0.99, 1-2^-20, 1-1e-6. Default: 0.99.",
+    )(command)
+    return click.option(
+        "--detect",
+        metavar="SHARE",
+        help="Ask for proofs of as large a sample as catches a provider that forged this share of the records, such as "
+        "0.01, with the confidence: SAMPLED-PASS.",
+    )(command)
+
+
 def register(main: click.Group, options: Sequence[Option], target_of: Callable[[str, str, ClientTls], Target]) -> None:
     """Add the command to ``ragseal-verifier``; ``options``: --state, --provider, --log-key."""
     folder = click.Path(path_type=Path, file_okay=False)
@@ -105,17 +120,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
     @client_tls
     @click.option("--window", default="", help="Default: the newest that was opened.")
     @click.option("--sample", type=click.IntRange(min=1), help="Ask for proofs of a sample of this size: SAMPLED-PASS.")
-    @click.option(
-        "--detect",
-        metavar="SHARE",
-        help="Ask for proofs of as large a sample as catches a provider that forged this share of the records, such as "
-        "0.01, with the confidence: SAMPLED-PASS.",
-    )
-    @click.option(
-        "--confidence",
-        metavar="CONFIDENCE",
-        help="Of a sample: 0.99, 1-2^-20, 1-1e-6. Default: 0.99.",
-    )
+    @detect_options
     @click.option(
         "--estimate-blocks",
         type=click.IntRange(min=1),
@@ -233,7 +238,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         probed, odd = read_probes(probes)
         terms = Terms(
             window=window,
-            sample=_sample(sample, detect, confidence),
+            sample=sample_of(sample, detect, confidence),
             receipts=[*given, *probed],
             turns=turns,
             set_aside=[*aside, *unread, *odd],
@@ -257,7 +262,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         raise Decided(status_of(verdict, only_this_window, insufficient))  # printed or not
 
 
-def _sample(size: int | None, detect: str | None, confidence: str | None) -> Sample | None:
+def sample_of(size: int | None, detect: str | None, confidence: str | None) -> Sample | None:
     """What --sample, --detect and --confidence ask for; None: every record."""
     if size is not None and detect is not None:
         raise ConfigurationError(
