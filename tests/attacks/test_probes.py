@@ -6,6 +6,7 @@ Each test of a refusal runs a second time without the one check, where the false
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -24,6 +25,7 @@ from ragseal.verifier.outcome.outcome import Verdict
 from ragseal.verifier.steps import probes
 from tests.simulator import World, key_of, policy, resign
 from tests.simulator.parties import slot_text
+from tests.verifier.test_command import printed
 
 QUERIES = 12
 SALT = b"s" * 32
@@ -276,3 +278,25 @@ def test_files_that_are_no_statements_are_listed(tmp_path: Path) -> None:
     assert {one.probe.name for one in receipts if one.probe} == {str(tmp_path / "a"), f"{tmp_path / 'a'} (1)"}
     assert [Path(one.file).name for one in aside] == ["b", "c", "d", "e"]
     assert world.audit(receipts=receipts).verdict == "PASS"
+
+
+def test_the_command_counts_and_its_report_names_the_observer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, honest = scene()
+    (tmp_path / "good").write_bytes(honest.encode())
+    (tmp_path / "bad").write_bytes(chosen(world, honest).encode())
+    monkeypatch.setattr(probes, "violations", lambda *numbers: ["epsilon is at least 9"])
+    given = ("--probes", str(tmp_path / "good"), "--probes", str(tmp_path / "bad"))
+    result = printed(tmp_path, world, monkeypatch, *given)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("PASS")
+    said = " ".join(result.stderr.split())
+    assert f"good of observer {signature.public_bytes(KEY).hex()}: epsilon is at least 9. Which accounts" in said
+    assert "set aside, no evidence of anything: " in said
+    values = json.loads((tmp_path / "report" / "report.json").read_bytes())
+    (counted,) = values["probes"]
+    assert counted["observer"] == signature.public_bytes(KEY).hex()
+    assert counted["planted_pair"] == {"queries": [QUERIES, QUERIES], "hits": list(honest.hits)}
+    assert [Path(one["file"]).name for one in values["set_aside"]] == ["bad"]
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert "Probes of observers, counted again; no verdict rests on them" in page
+    assert counted["observer"] in page

@@ -41,6 +41,7 @@ from tests.classes import TINY
 from tests.simulator import key_of
 from tests.simulator import provider as scene
 from tests.simulator.live import Live
+from tests.simulator.live import live as running
 
 pytestmark = pytest.mark.slow
 
@@ -186,6 +187,38 @@ def test_a_provider_with_an_eighth_of_the_noise_is_accused(live: Scene, planted:
     assert "probe: violation" in for_people(found)
     assert found["hits"][0] > 30
     assert found["advantage_at_least"] > found["certified"]["advantage"]
+
+
+def test_anybody_with_an_account_tests_the_protocol(tmp_path: Path) -> None:
+    """No planted pair, and a claim with a coin: answers are asked for, checked, stated and counted."""
+    with running(tmp_path, coins=True) as scene_:
+        account, own, out = scene_.account(), tmp_path / "observer", tmp_path / "probe.statement"
+        assert CliRunner().invoke(main, ["keygen", "--name", "observer.example", "--state", str(own)]).exit_code == 0
+        common = ["probe", "--provider", scene_.address, "--log-key", scene_.log_key, "--state", str(own)]
+        asking = [*common, "--account", str(account), "--embedder", "none", "--out", str(out)]
+        nothing = CliRunner().invoke(main, [*asking, "--queries", "0"])
+        assert nothing.exit_code == 1
+        assert "has no answers" in nothing.output
+        done = CliRunner().invoke(main, [*asking, "--question", "who is it?", "--queries", "2", "--json"])
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout.splitlines()[-1])["answers"] == 2
+        stated = ProbeStatement.decode(out.read_bytes())
+        stated.verify()
+        assert ([one.query for one in stated.answers], stated.planted, stated.hits) == (["who is it?"] * 2, (), ())
+        many = CliRunner().invoke(main, [*asking, "--question", "who is it?", "--queries", "1000"])
+        assert many.exit_code == 1
+        assert "No query was spent" in many.output
+        pair = CliRunner().invoke(main, ["plant", "--out", str(tmp_path / "probe")])
+        assert pair.exit_code == 0
+        sides = ["--inside", str(account), "--outside", str(account), "--plant", str(tmp_path / "probe")]
+        coin = CliRunner().invoke(main, [*common, *sides, "--queries", "2"])
+        assert coin.exit_code == 1
+        assert "its coin may hide the planted slot" in coin.output
+        scene_.end_window()
+        verdict = scene_.audited(receipts=read_probes([out])[0])
+    assert verdict.verdict == "PASS", verdict.line()
+    (counted,) = verdict.probes
+    assert (counted.answers, counted.accounts, counted.worlds, counted.exceeds) == (2, 1, None, ())
 
 
 def test_the_planted_pair_is_far_apart_for_a_real_embedder(planted: Path) -> None:
