@@ -40,6 +40,7 @@ from ragseal.ledger.options import (
 )
 from ragseal.ledger.page import Site
 from ragseal.ledger.policy import Policy
+from ragseal.ledger.probe.command import plant, probe
 from ragseal.ledger.public_files import PublicFiles
 from ragseal.ledger.remote import RemoteLedger
 from ragseal.ledger.tiles import TileFolder
@@ -384,6 +385,8 @@ def export(peer: Peer, tiles: Path, cosigned: bool, once: bool, interval: float,
 
 main.add_command(beacon)
 main.add_command(witness)
+main.add_command(plant)
+main.add_command(probe)
 main.add_command(doctor_command(state_option, "state", "--provider", serves=True))
 
 

@@ -85,6 +85,7 @@ KEYS = {
     "failure": "of a FAIL: step, message and the evidence that the provider signed",
     "no_verdict": "of a NO VERDICT: step, message, evidence, and `way_out`: what would lead to a verdict",
     "other_windows_of_the_period": "window, manifest, and the verdict that this auditor keeps of it",
+    "probes": "observers' statements that were counted again (SPEC D.13); no verdict rests on them",
     "set_aside": "files handed in that say nothing about the provider, and why",
     "not_kept": "what of this verdict could not be written to the auditor's folder, and why",
     "tenants": "per tenant: records, checked and unchecked by their clients, acknowledged by the next request",

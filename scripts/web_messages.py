@@ -47,6 +47,7 @@ from ragseal.kernel.encoding import (
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.noise_statement import BOUND, SLOT_HINTS
 from ragseal.kernel.slot_text import Characters, MetadataValue
+from ragseal.ledger.probe.statement import ProbeStatement
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.turns import KeptTurns, TurnProof
 
@@ -61,7 +62,7 @@ KINDS: Sequence[type[Message]] = (
     attestation.Answer,
     proofs.ProofBatch, thinning.ThinnedFile, emptied.EmptiedFile, link_list.SignedLinks, certificate.BlockBatch,
     *inquiry.ASKS, inquiry.Delivery, inquiry.Refusal, InclusionBundle,
-    EmbedderIdentity, DeclaredIdentity, verdict.VerdictEntry, TurnProof, KeptTurns,
+    EmbedderIdentity, DeclaredIdentity, verdict.VerdictEntry, TurnProof, KeptTurns, ProbeStatement,
 )  # fmt: skip
 SMALL = 6  #: bytes of an integer that JavaScript's numbers hold exactly
 

@@ -147,7 +147,7 @@ def test_every_message_has_one_table() -> None:
     tags = {
         t
         for folder in ("kernel", "ledger", "embedder")
-        for p in ROOT.glob(f"{folder}/*.py")
+        for p in ROOT.glob(f"{folder}/**/*.py")
         for t in re.findall(r'TAG: ClassVar\[str\] = "(.*)"', p.read_text())
     }
     tables = re.findall(r"(?m)^\*\*`([a-z-]+)`\*\* (?:.+\n)+\n\| field \| form \| meaning \|$", specification())

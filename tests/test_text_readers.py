@@ -230,7 +230,7 @@ MACHINE_MADE = {
     "runtime/edges/locks.py": "what the system says in /proc",
     "runtime/edges/mounts.py": "what the system says in /proc",
     "runtime/face.py": "the page's style sheet",
-    "verifier/cli/probe_commands.py": "the plant that the probe itself wrote",
+    "ledger/probe/plant.py": "the plant that the probe itself wrote",
     "verifier/folder/state.py": "nonces that the auditor itself wrote",
 }
 

@@ -43,7 +43,6 @@ from ragseal.verifier.audit.participant import Stage
 from ragseal.verifier.base.builds import class_build, find_class
 from ragseal.verifier.cli import audit_command, trust_command
 from ragseal.verifier.cli import ceremony_commands as ceremony_commands
-from ragseal.verifier.cli import probe_commands as commands
 from ragseal.verifier.cli import verdict_commands as verdict_commands
 from ragseal.verifier.evidence.evidence import AUDITOR, UNKNOWN
 from ragseal.verifier.folder.key_entries import KeyEntry
@@ -257,6 +256,7 @@ def beacon(directory: Path, provider: str, log_key: str, tls: ClientTls, wait: f
 @click.option("--log-key", "log_keys", multiple=True, help="Its log's public key, one for every --provider, in order.")
 @click.option("--receipts", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="Folder of receipts and turns that accounts handed in; each audit reads it.")  # fmt: skip
+@audit_command.detect_options
 @client_tls
 @server_tls
 @click.option("--reflection", is_flag=True, help="Let clients list the services (off in production).")
@@ -267,6 +267,8 @@ def serve(
     providers: Sequence[str],
     log_keys: Sequence[str],
     receipts: Path | None,
+    detect: str | None,
+    confidence: str | None,
     tls: ClientTls,
     own: ServerTls,
     reflection: bool,
@@ -274,7 +276,8 @@ def serve(
 ) -> None:
     """Serve providers: hand out keys, take part in beacons, audit.
 
-    Beacons are those of the given providers; audits are made on request.
+    Beacons are those of the given providers; audits are made on request: of every record, with --detect of a sample
+    where the request names no size.
     Without TLS it listens on loopback only (or with --listen-plain).  The client options are for the providers' side.
     Ends on Ctrl-C or SIGTERM; SIGHUP takes renewed certificate files at once.
     """
@@ -285,6 +288,7 @@ def serve(
     for provider in providers:
         Address.parse(provider)
     targets = {p: _target(p, k, tls) for p, k in zip(providers, log_keys, strict=True)}
+    sample = audit_command.sample_of(None, detect, confidence)
     if only_checked(as_json):
         return
 
@@ -292,12 +296,11 @@ def serve(
         tell_result(as_json, {"listening": address}, f"listening on {address}")
         sys.stdout.flush()
 
-    asyncio.run(service.run(State(directory), targets, listen, own, ready, reflection, receipts))
+    asyncio.run(service.run(State(directory), targets, listen, own, ready, reflection, receipts, sample))
 
 
 audit_command.register(main, (STATE, PROVIDER_OPTION, LOG_KEY), _target)
 ceremony_commands.register(main, STATE)
-commands.register(main, PROVIDER_OPTION, LOG_KEY, _target)
 verdict_commands.register(main, STATE, PROVIDER_OPTION)
 main.add_command(doctor_command(STATE, "directory", "--provider", serves=True))
 

@@ -39,7 +39,7 @@ from ragseal.embedder import quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.estimate import components, find_links, link_threshold
 from ragseal.kernel.noise import GAUSSIAN_SIGMA
-from ragseal.verifier.probe.canary import hit_probability
+from ragseal.ledger.probe.canary import hit_probability
 from tests.classes import GAUSSIAN
 
 

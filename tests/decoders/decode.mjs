@@ -370,6 +370,12 @@ const MESSAGES = {
   "audit-verdict": [hash, hash, publicKey, hash, name, list(message("claimed"), 3), signature],
   claimed: [name, text(24), text(24), text(24), text(24), text(24), u64, u64, text(24), list(name, 7), list(name, 256)],
   "verdict-entry": [publicKey, hash, hash, text(255), text(128), list(hash, 1), name, list(message("claimed"), 3), u64],
+  // probes of observers
+  "probe-answer": [fixed(32), text(65536), message("answer")],
+  planted: [name, text(65536)],
+  "probe-statement": [
+    hash, publicKey, list(message("planted"), 2), list(u32, 2), list(message("probe-answer"), 16384), signature,
+  ],
   // the log's own
   "log-rotation": [hash, u8, publicKey, publicKey, u64, hash, u64, signature, signature],
   "kept-turns": [list(message("log-rotation"), 64)],

@@ -190,6 +190,21 @@ def test_the_table_of_the_how_to() -> None:
         assert found == sizes, row
 
 
+def test_what_a_sample_costs_and_catches() -> None:
+    text = (Path(__file__).parents[2] / "docs/how-to/audit.md").read_text()
+    _, _, *rows = re.search(r"\n\n(\| proven \|.*?)\n\n", text, flags=re.S)[1].splitlines()  # type: ignore[index]
+    assert len(rows) == 6
+    records = 1_000_000
+    for row in rows:
+        proven, seconds, usual, papers, single = (cell.strip().replace(",", "") for cell in row.strip("| ").split("|"))
+        size = int(proven)
+        assert seconds == f"{size * 0.42e-3:.2f} s"
+        for sure, said in ((Fraction(99, 100), usual), (PAPERS[1], papers)):
+            caught = Fraction(said) * records  # the least number of bad records that is caught
+            assert caught == largest_undetected([(records, size)], sure) + 1
+        assert Fraction(single) == Fraction(size, records)
+
+
 def test_an_empty_window_has_a_sample_of_nothing() -> None:
     assert shares({}, Sample(detect=Fraction(1, 100)).of({})) == {}
 

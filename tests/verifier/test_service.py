@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from ragseal.verifier.service.limits import check_caller, prune
 from ragseal.verifier.service.service import VerifierServicer
 from ragseal.verifier.signed.log import VerdictLog, check_entered
 from ragseal.verifier.signed.statement import read_verdict
+from ragseal.verifier.steps.sample import Sample
 from tests.classes import TINY
 from tests.simulator import GROUP, NOW, World
 from tests.simulator.turning import Turning
@@ -165,6 +167,43 @@ def test_audits_on_request_read_what_accounts_handed_in(
     servicer._conduct(job)
     assert [(len(terms.receipts), len(terms.turns)) for terms in seen] == [(0, 1), (1, 1), (0, 0)]
     assert all(terms.window == "w1" for terms in seen)
+
+
+def mounted(servicer: VerifierServicer, server: Any) -> list[Any]:
+    """Served, and nothing that is asked for is begun."""
+    servicer.mount(server)
+    return []
+
+
+def test_audits_on_request_prove_the_sample_that_the_auditor_serves(state: State) -> None:
+    """A caller that names no size is given the auditor's own; of one that does the confidence is the auditor's."""
+    usual = Sample(detect=Fraction(1, 100), confidence=1 - Fraction(1, 1 << 20))
+    for sample, size, given in (
+        (None, 0, None),
+        (None, 7, Sample(7)),
+        (usual, 0, usual),
+        (usual, 7, Sample(7, usual.confidence)),
+    ):
+        target = Target("127.0.0.1:1", World.honest().signer.verifier)
+        servicer = VerifierServicer(state, {"127.0.0.1:1": target}, None, sample)
+        with served(functools.partial(mounted, servicer)) as address:
+            request = verifier_pb2.RequestAuditRequest(provider="127.0.0.1:1", window="w1", sample=size)
+            audit_id = ask(address, "RequestAudit", request).audit_id
+        assert servicer._jobs[audit_id].sample == given
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--detect", "2"], "not a share"),
+        (["--detect", "0.01", "--confidence", "1"], "not a confidence"),
+        (["--confidence", "0.9"], "give --detect SHARE"),
+    ],
+)
+def test_a_sample_that_cannot_be_served_is_refused_at_once(state: State, options: list[str], said: str) -> None:
+    done = CliRunner().invoke(main, ["serve", "--state", str(state.directory), *options])
+    assert done.exit_code == 1
+    assert said in done.output
 
 
 def test_a_failure_that_cannot_be_kept_is_still_the_answer(state: State, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from ragseal.kernel.errors import AuditError, ConfigurationError
 from ragseal.kernel.printable import printable
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
+from ragseal.ledger.probe.statement import ProbeStatement
 from ragseal.ledger.turns import TurnProof
 from ragseal.runtime.edges.filesystem import why
 from ragseal.runtime.edges.private import for_others
@@ -24,7 +25,7 @@ from ragseal.runtime.tls import BY_DEFAULT, ClientTls
 from ragseal.verifier.audit.findings import Environment
 from ragseal.verifier.audit.verification import EFFORT, audit
 from ragseal.verifier.base.builds import class_build, estimate_build, thinning_build
-from ragseal.verifier.evidence.evidence import ReceiptFile, TurnFile, read_receipt
+from ragseal.verifier.evidence.evidence import ProbeFile, ReceiptFile, TurnFile, read_receipt
 from ragseal.verifier.evidence.patience import PATIENCE, Patience
 from ragseal.verifier.evidence.remote import RemoteEvidence
 from ragseal.verifier.folder.state import State
@@ -134,13 +135,39 @@ def read_turns(directory: Path) -> tuple[list[TurnFile], list[SetAside]]:
     return turns, aside
 
 
+def read_probes(paths: Sequence[Path]) -> tuple[list[ReceiptFile], list[SetAside]]:
+    """The answers in observers' statements, and the files that are none with what is wrong with them."""
+    receipts: list[ReceiptFile] = []
+    aside: list[SetAside] = []
+    held = 0
+    names: set[str] = set()
+    for number, path in enumerate(paths):
+        name = printable(str(path))[-MAX_NAME:]
+        name = f"{name} ({number})" if name in names else name
+        names.add(name)
+        try:
+            held += path.stat().st_size
+            if held > MAX_RECEIPTS_BYTES:
+                aside.append(SetAside(name, f"not read: it and those before it have over {MAX_RECEIPTS_BYTES} bytes"))
+                break
+            found = ProbeFile(name, ProbeStatement.decode(path.read_bytes())).receipts()
+            receipts += found
+            if not found:
+                aside.append(SetAside(name, "the probe counts nothing: it holds no answer"))
+        except OSError as error:
+            aside.append(SetAside(name, for_others(f"cannot be read: {why(error)}")))
+        except AuditError as error:
+            aside.append(SetAside(name, f"no statement of a probe: {error}"))
+    return receipts, aside
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What is asked of an audit, and within which limits."""
 
     window: str = ""  #: the newest that was opened
     sample: Sample | None = None
-    receipts: Sequence[ReceiptFile] = ()
+    receipts: Sequence[ReceiptFile] = ()  #: answers that observers' statements hold are among them
     turns: Sequence[TurnFile] = ()  #: of the log's key, as accounts were shown them
     set_aside: Sequence[SetAside] = ()  #: files that are no receipts
     effort: Effort = EFFORT

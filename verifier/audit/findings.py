@@ -17,7 +17,7 @@ from ragseal.ledger.checkpoint import SignedCheckpoint, recall
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
 from ragseal.ledger.turns import LogKey
-from ragseal.verifier.evidence.evidence import Auditor, Evidence, Key, ReceiptFile, TurnFile, Undecided
+from ragseal.verifier.evidence.evidence import Auditor, Evidence, Key, ProbeFile, ReceiptFile, TurnFile, Undecided
 from ragseal.verifier.outcome.checklist import Checklist
 from ragseal.verifier.outcome.outcome import FAIL, TITLES, Moments, Neighbour, Verdict
 from ragseal.verifier.steps.asking import Asker
@@ -51,6 +51,7 @@ from ragseal.verifier.steps.manifest import (
     find_window,
 )
 from ragseal.verifier.steps.period import Period, period
+from ragseal.verifier.steps.probes import check_probes
 from ragseal.verifier.steps.receipts import (
     Noted,
     Promise,
@@ -100,6 +101,7 @@ class Findings(Checklist):
         self.around = around
         self.result = result
         self.turns = turns
+        self.probes: Sequence[ProbeFile] = ()  #: that receipts were taken from
         self._unkept: LogKey | None = None
 
     # --- 1 log ---
@@ -275,7 +277,20 @@ class Findings(Checklist):
     ) -> None:
         """``placed``: openings are of versions that records may name, so records must be first."""
         self.result.set_aside += check_answers(log, window, versions, promises, say)
+        self._probes(window, versions, placed, promises)
         say(set_aside=[asdict(one) for one in self.result.set_aside])
+        if self.result.probes:
+            say(probes=[one.details() for one in self.result.probes])
+
+    def _probes(
+        self, window: Window, versions: Versions, placed: Sequence[Placed], promises: Sequence[Promise]
+    ) -> None:
+        """Count observers' statements; they decide nothing."""
+        bad = {one.file for one in self.result.set_aside}
+        held = [one for one in promises if not one.elsewhere(window.digest) and not one.checkpoint.void]
+        good = {one.file.name for one in held if one.file.name not in bad}
+        self.result.probes, aside = check_probes(self.probes, good, window, versions, placed)
+        self.result.set_aside += aside
 
     def _tally(
         self, entered: Entered, records: Sequence[LoggedRecord], acknowledged: Collection[bytes]

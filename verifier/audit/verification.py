@@ -179,6 +179,7 @@ class _Audit(Findings):
 
         # 7. The receipts: what accounts were promised is what the log holds.
         self.begin(7, OK if receipts else NOT_ASKED)
+        self.probes = list({one.probe.name: one.probe for one in receipts if one.probe is not None}.values())
         shown = part(7, lambda say: check_promises(log(), entered(), promises(), say))
         part(7, lambda say: self._answers(log(), window(), versions(), placed(), promises(), say))
         acknowledged = part(7, lambda say: check_acknowledgements(log(), placed(), shown(), say))

@@ -18,7 +18,7 @@ from ragseal.ledger.policy import Policy
 from ragseal.runtime.streams import Decided
 from ragseal.runtime.terminal import JSON, client_tls, stderr_console
 from ragseal.runtime.tls import ClientTls
-from ragseal.verifier.audit.audit import DEADLINE, Target, Terms, conduct, read_receipts, read_turns
+from ragseal.verifier.audit.audit import DEADLINE, Target, Terms, conduct, read_probes, read_receipts, read_turns
 from ragseal.verifier.base.named_key import named_key
 from ragseal.verifier.evidence.patience import PATIENCE
 from ragseal.verifier.folder.state import State
@@ -92,6 +92,21 @@ def status_of(verdict: Verdict, alone: bool, insufficient: str) -> int:
     return EXIT_OTHER_WINDOWS if len(excused) < len(verdict.beside) else 0
 
 
+def detect_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--detect and --confidence; :func:`sample_of` reads them."""
+    command = click.option(
+        "--confidence",
+        metavar="CONFIDENCE",
+        help="Of a sample: 0.99, 1-2^-20, 1-1e-6. Default: 0.99.",
+    )(command)
+    return click.option(
+        "--detect",
+        metavar="SHARE",
+        help="Ask for proofs of as large a sample as catches a provider that forged this share of the records, such as "
+        "0.01, with the confidence: SAMPLED-PASS.",
+    )(command)
+
+
 def register(main: click.Group, options: Sequence[Option], target_of: Callable[[str, str, ClientTls], Target]) -> None:
     """Add the command to ``ragseal-verifier``; ``options``: --state, --provider, --log-key."""
     folder = click.Path(path_type=Path, file_okay=False)
@@ -105,17 +120,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
     @client_tls
     @click.option("--window", default="", help="Default: the newest that was opened.")
     @click.option("--sample", type=click.IntRange(min=1), help="Ask for proofs of a sample of this size: SAMPLED-PASS.")
-    @click.option(
-        "--detect",
-        metavar="SHARE",
-        help="Ask for proofs of as large a sample as catches a provider that forged this share of the records, such as "
-        "0.01, with the confidence: SAMPLED-PASS.",
-    )
-    @click.option(
-        "--confidence",
-        metavar="CONFIDENCE",
-        help="Of a sample: 0.99, 1-2^-20, 1-1e-6. Default: 0.99.",
-    )
+    @detect_options
     @click.option(
         "--estimate-blocks",
         type=click.IntRange(min=1),
@@ -138,6 +143,14 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         "--receipts",
         type=existing,
         help="Folder with .receipt and .answer files of accounts: none may contradict the log.",
+    )
+    @click.option(
+        "--probes",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        multiple=True,
+        metavar="FILE",
+        help="A statement of `ragseal-observer probe` (repeat): its answers are checked as receipts are, its hits are "
+        "counted again. Its count decides nothing.",
     )
     @click.option(
         "--require-epsilon",
@@ -199,8 +212,8 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
     def audit(
         directory: Path, provider: str, log_key: str, tls: ClientTls, window: str, sample: int | None,
         detect: str | None, confidence: str | None, estimate_blocks: int, period_from: int | None,
-        beacon_of: str | None, receipts: Path | None, require_epsilon: float | None, claim: str | None,
-        tenant: str | None, require_full: bool, only_this_window: bool, witness_policy: Path | None,
+        beacon_of: str | None, receipts: Path | None, probes: tuple[Path, ...], require_epsilon: float | None,
+        claim: str | None, tenant: str | None, require_full: bool, only_this_window: bool, witness_policy: Path | None,
         patience: float, deadline: float, log_bytes: int, out: Path, as_json: bool,
     ) -> None:  # fmt: skip
         """Check a closed window step by step and issue the verdict.
@@ -222,12 +235,13 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         state = State(directory)
         given, aside = read_receipts(receipts) if receipts else ([], [])
         turns, unread = read_turns(receipts) if receipts else ([], [])
+        probed, odd = read_probes(probes)
         terms = Terms(
             window=window,
-            sample=_sample(sample, detect, confidence),
-            receipts=given,
+            sample=sample_of(sample, detect, confidence),
+            receipts=[*given, *probed],
             turns=turns,
-            set_aside=[*aside, *unread],
+            set_aside=[*aside, *unread, *odd],
             effort=Effort(sampled=estimate_blocks),
             since=period_from,
             relies_on=None if beacon_of is None else named_key(beacon_of, "--beacon-of"),
@@ -248,7 +262,7 @@ def register(main: click.Group, options: Sequence[Option], target_of: Callable[[
         raise Decided(status_of(verdict, only_this_window, insufficient))  # printed or not
 
 
-def _sample(size: int | None, detect: str | None, confidence: str | None) -> Sample | None:
+def sample_of(size: int | None, detect: str | None, confidence: str | None) -> Sample | None:
     """What --sample, --detect and --confidence ask for; None: every record."""
     if size is not None and detect is not None:
         raise ConfigurationError(
@@ -296,5 +310,6 @@ def notes(verdict: Verdict, insufficient: str) -> list[str]:
         others = [f"{one.window} ({one.verdict})" for one in verdict.beside[:_SHOWN]]
         more = [f"and {len(verdict.beside) - _SHOWN} more"] if len(verdict.beside) > _SHOWN else []
         found.append(f"without a PASS here: {', '.join(others + more)}")
+    found += [text for text in (one.note() for one in verdict.probes) if text]
     found += [f"not kept: {text}" for text in verdict.unkept]
     return [*found, f"not enough: {insufficient}"] if insufficient else found

@@ -24,6 +24,7 @@ from ragseal.kernel.thinning_class import ThinningKey
 from ragseal.ledger.checkpoint import SignedCheckpoint
 from ragseal.ledger.note import NoteVerifier
 from ragseal.ledger.policy import Policy
+from ragseal.ledger.probe.statement import ProbeStatement
 from ragseal.ledger.turns import LogKey, TurnProof
 
 AUDITOR, CEREMONY, PROVIDER, UNKNOWN = "auditor", "ceremony", "provider", "unknown"  #: who made a key
@@ -273,6 +274,25 @@ class ReceiptFile:
     answer: Answer | None = None
     #: that were handed in beside it, by their digests
     manifests: Mapping[bytes, SignedManifest] = field(default_factory=dict, hash=False)
+    probe: ProbeFile | None = None  #: the statement that holds it
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeFile:
+    """An observer's statement of its probe (SPEC D.13)."""
+
+    name: str
+    statement: ProbeStatement = field(repr=False, compare=False)
+
+    def answer_name(self, number: int) -> str:
+        """What one of its answers is called among the files that were handed in."""
+        return f"{self.name}#{number}"
+
+    def receipts(self) -> list[ReceiptFile]:
+        """Its answers: each is evidence like a file of its account's, whoever signed the statement."""
+        answers = self.statement.answers
+        named = [(self.answer_name(number), one.answer) for number, one in enumerate(answers)]
+        return [ReceiptFile(name, answer.receipt, answer, probe=self) for name, answer in named]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from ragseal.verifier.outcome.words import SAMPLED_PASS as SAMPLED_PASS
 from ragseal.verifier.steps.epsilon import PeriodBudget
 from ragseal.verifier.steps.estimate import FULL, Estimation
 from ragseal.verifier.steps.manifest import Window
+from ragseal.verifier.steps.probes import CountedProbe
 from ragseal.verifier.steps.receipts import SetAside, Tally
 from ragseal.verifier.steps.sample import confidence_text
 
@@ -124,6 +125,7 @@ class Verdict:
     proven: int = 0
     tallies: tuple[Tally, ...] = ()
     set_aside: list[SetAside] = field(default_factory=list)
+    probes: list[CountedProbe] = field(default_factory=list)  #: of observers' statements those that could be counted
     budget: PeriodBudget | None = None  #: of the weakest claim that a tenant has
     higher: tuple[PeriodBudget, ...] = ()  #: of other tenants' claims, the weakest first
     estimation: Estimation | None = None

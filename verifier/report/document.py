@@ -114,6 +114,7 @@ def build(verdict: Verdict) -> dict[str, Any]:
             {"window": one.window, "manifest": one.manifest, "verdict": one.verdict} for one in verdict.neighbours
         ],
         "not_kept": verdict.unkept,
+        "probes": [one.details() for one in verdict.probes],
         "set_aside": [{"file": one.file, "why": one.why} for one in verdict.set_aside],
         "tenants": [
             {

@@ -114,6 +114,7 @@ def _beside(report: Mapping[str, Any]) -> str:
     return (
         unkept
         + _rows("Other windows of the period", report.get("other_windows_of_the_period") or ())
+        + _rows("Probes of observers, counted again; no verdict rests on them", report.get("probes") or ())
         + _rows("Set aside: handed in, and no evidence of anything", report.get("set_aside") or ())
     )
 

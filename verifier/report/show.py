@@ -12,6 +12,7 @@ from ragseal.kernel.opening import Opening
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.slot_text import Metadata, SlotText
 from ragseal.kernel.verdict import VerdictEntry
+from ragseal.ledger.probe.statement import ProbeStatement
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.verifier.report.document import plain
 
@@ -29,6 +30,7 @@ KINDS: tuple[type[Message], ...] = (
     Opening,
     InclusionBundle,
     VerdictEntry,
+    ProbeStatement,
     attestation.Prepare,
     attestation.Prepared,
     attestation.Request,

@@ -125,8 +125,19 @@ def _if_there(path: Path) -> bytes:
 class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
     """ListKeys, GetKey, RequestAudit, GetReport."""
 
-    def __init__(self, state: State, targets: Mapping[str, Target], receipts: Path | None = None) -> None:
-        """``receipts``: folder of what accounts handed in, receipts and turns of the log's key; read for each audit."""
+    def __init__(
+        self,
+        state: State,
+        targets: Mapping[str, Target],
+        receipts: Path | None = None,
+        sample: Sample | None = None,
+    ) -> None:
+        """
+        Args:
+            receipts: folder of what accounts handed in, receipts and turns of the log's key; read for each audit.
+            sample: of an audit that is asked for without a size; None: every record.
+        """
+        self._sample = sample
         self._state = state
         self._receipts = receipts
         self._targets = targets
@@ -189,7 +200,7 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
             audit_id=secrets.token_hex(16),
             target=target,
             window=request.window,
-            sample=Sample(request.sample) if request.sample else None,
+            sample=self._asked_for(request.sample),
         )
         try:
             self._queues[request.provider].put_nowait(job)
@@ -199,6 +210,12 @@ class VerifierServicer(verifier_pb2_grpc.VerifierServiceServicer):
             self._jobs.pop(next(iter(self._jobs)))
         self._jobs[job.audit_id] = job
         return verifier_pb2.RequestAuditResponse(audit_id=job.audit_id)
+
+    def _asked_for(self, size: int) -> Sample | None:
+        """What an audit by so many records is, 0 where the caller names no size."""
+        if not size:
+            return self._sample
+        return Sample(size) if self._sample is None else Sample(size, self._sample.confidence)
 
     @answers
     async def GetReport(self, request: verifier_pb2.GetReportRequest, context: Any) -> Any:
@@ -324,17 +341,18 @@ async def run(
     ready: Callable[[str], None],
     reflect: bool = False,
     receipts: Path | None = None,
+    sample: Sample | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; ``ready`` is called with the address that is listened on.  Renewed certificate
     files are taken meanwhile.
 
-    ``reflect``: callers may list the services.  ``receipts``: as of :class:`VerifierServicer`.
+    ``reflect``: callers may list the services.  ``receipts``, ``sample``: as of :class:`VerifierServicer`.
 
     Raises:
         ConfigurationError: the address is taken or not allowed.
     """
     server = new_server()
-    servicer = VerifierServicer(state, targets, receipts)
+    servicer = VerifierServicer(state, targets, receipts, sample)
     servicer.mount(server)
     healthy = health.Health(SERVICE)
     healthy.mount(server)

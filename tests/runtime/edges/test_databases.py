@@ -17,6 +17,7 @@ from ragseal.embedder.declared import DeclaredModel
 from ragseal.kernel.errors import AuditError, ConfigurationError, LedgerError
 from ragseal.ledger.named_log import named_log
 from ragseal.ledger.options import open_witness
+from ragseal.ledger.probe.plant import PLANT, read_plant
 from ragseal.ledger.storage import TransientError, storage
 from ragseal.prover.commitment.corpus_files import inside, require_folder
 from ragseal.prover.commitment.index import _mapped
@@ -24,7 +25,6 @@ from ragseal.prover.planning import workload
 from ragseal.prover.storage.database import Database, open_database
 from ragseal.prover.storage.state import Settings
 from ragseal.runtime.edges.databases import why_database
-from ragseal.verifier.cli.probe_commands import PLANT, read_plant
 from tests.runtime.edges.test_filesystem import mounted
 
 

@@ -399,6 +399,14 @@ export interface Openings {
   readonly answer: string;
 }
 
+export interface Planted {
+  readonly tag: "planted";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly tenant: string;
+  readonly text: string;
+}
+
 export interface Policy {
   readonly tag: "policy";
   /** The whole encoding, tag and version included. */
@@ -461,6 +469,27 @@ export interface Prepared {
   readonly blinder: bigint;
   readonly index_digest: Uint8Array;
   readonly update: bigint;
+}
+
+export interface ProbeAnswer {
+  readonly tag: "probe-answer";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly salt: Uint8Array;
+  readonly query: string;
+  readonly answer: Answer;
+}
+
+export interface ProbeStatement {
+  readonly tag: "probe-statement";
+  /** The whole encoding, tag and version included. */
+  readonly raw: Uint8Array;
+  readonly manifest: Uint8Array;
+  readonly observer: Uint8Array;
+  readonly planted: readonly Planted[];
+  readonly hits: readonly number[];
+  readonly answers: readonly ProbeAnswer[];
+  readonly signature: Uint8Array;
 }
 
 export interface ProofBatch {
@@ -795,9 +824,12 @@ export interface Messages {
   readonly "metadata": Metadata;
   readonly "metadata-pair": MetadataPair;
   readonly "openings": Openings;
+  readonly "planted": Planted;
   readonly "policy": Policy;
   readonly "prepare": Prepare;
   readonly "prepared": Prepared;
+  readonly "probe-answer": ProbeAnswer;
+  readonly "probe-statement": ProbeStatement;
   readonly "proof-batch": ProofBatch;
   readonly "proof-entry": ProofEntry;
   readonly "proofs-ask": ProofsAsk;
@@ -1067,6 +1099,10 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["slots", ["many", ["message", "slot-opening"], 131072]],
     ["answer", ["text", 65536]],
   ],
+  "planted": [
+    ["tenant", ["name", 128]],
+    ["text", ["text", 65536]],
+  ],
   "policy": [
     ["class_name", ["name", 128]],
     ["class_digest", ["fixed", 32]],
@@ -1118,6 +1154,19 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["blinder", ["element"]],
     ["index_digest", ["fixed", 32]],
     ["update", ["uint", 8]],
+  ],
+  "probe-answer": [
+    ["salt", ["fixed", 32]],
+    ["query", ["text", 65536]],
+    ["answer", ["message", "answer"]],
+  ],
+  "probe-statement": [
+    ["manifest", ["fixed", 32]],
+    ["observer", ["key"]],
+    ["planted", ["many", ["message", "planted"], 2]],
+    ["hits", ["many", ["uint", 4], 2]],
+    ["answers", ["many", ["message", "probe-answer"], 16384]],
+    ["signature", ["fixed", 64]],
   ],
   "proof-batch": [
     ["manifest", ["fixed", 32]],

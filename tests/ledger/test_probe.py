@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import itertools
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,20 +22,26 @@ from ragseal.backends.mechanism import Engine, Scores
 from ragseal.circuits.circuit import load_classes
 from ragseal.kernel import noise
 from ragseal.kernel.classes import Asked, AttestationClass
+from ragseal.kernel.errors import LedgerError
 from ragseal.kernel.noise_class import with_noise
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.statement import Returned
-from ragseal.ledger.note import NoteVerifier
+from ragseal.ledger.__main__ import main
+from ragseal.ledger.note import NoteSigner, NoteVerifier
+from ragseal.ledger.options import Peer
+from ragseal.ledger.probe.canary import CONSISTENT, OVER_NOISE, VIOLATION, certify, hit_probability, judge, predict
+from ragseal.ledger.probe.plant import read_plant, scores_of
+from ragseal.ledger.probe.running import check_logged, for_people
+from ragseal.ledger.probe.statement import ProbeAnswer, ProbeStatement
 from ragseal.prover.commitment.corpora import Document
-from ragseal.verifier.__main__ import main
-from ragseal.verifier.audit.audit import Target
-from ragseal.verifier.cli.probe_commands import read_plant, scores_of, window_of
-from ragseal.verifier.evidence.evidence import Refused
-from ragseal.verifier.probe.canary import CONSISTENT, OVER_NOISE, VIOLATION, certify, hit_probability, judge, predict
-from ragseal.verifier.steps.turns import read_log
+from ragseal.runtime.tls import BY_DEFAULT
+from ragseal.verifier.audit.audit import read_probes
+from ragseal.verifier.steps.sample import Sample
 from tests.classes import TINY
+from tests.simulator import key_of
 from tests.simulator import provider as scene
 from tests.simulator.live import Live
+from tests.simulator.live import live as running
 
 pytestmark = pytest.mark.slow
 
@@ -72,12 +80,20 @@ class Scene(Live):
         )  # fmt: skip
         for tenant in planted:
             self.account(tenant)
+        made = CliRunner().invoke(main, ["keygen", "--name", "observer.example", "--state", str(self.own), "--json"])
+        self.observer = json.loads(made.stdout)["beacon_key"]
+
+    @property
+    def own(self) -> Path:
+        """The observer's folder."""
+        return self.folder / "observer"
 
     def probe(self, planted: Path, *more: str) -> Result:
         return CliRunner().invoke(
             main,
             [
                 "probe", "--plant", str(planted), "--provider", self.server.address, "--log-key", self.log_key,
+                "--state", str(self.own),
                 "--inside", str(self.folder / "probe-in"), "--outside", str(self.folder / "probe-out"),
                 "--embedder", "none", "--out", str(self.folder / "out"), *more,
             ],
@@ -113,51 +129,96 @@ def test_an_honest_provider_is_not_accused(live: Scene, planted: Path) -> None:
         assert binomial_lower(hits, QUERIES, 1 - SURE) < found["predicted"][world]
         assert found["predicted"][world] < binomial_upper(hits, QUERIES, 1 - SURE)
     assert found["epsilon_at_least"] < found["certified"]["epsilon"]
-    evidence = json.loads((live.folder / "out" / "probe.json").read_text())
-    inside = evidence["answers"]["inside"]
-    assert [answer["ctr"] for answer in inside] == list(range(1, QUERIES + 1))
-    with Target(live.server.address, NoteVerifier.from_vkey(live.log_key)).connect() as link:
-        log = read_log(link, NoteVerifier.from_vkey(live.log_key))
-    assert window_of(log, inside).window == "test-window"
-    other = inside[1]["record"]
-    for forged, said in (
-        ([{**inside[0], "record": other}], "is not the record"),
-        ([{**inside[0], "ledger_index": log.size}], "is not the record"),
-        ([{**inside[0], "ledger_index": 0}], "is not the record"),
-        ([{**inside[0], "manifest": "00" * 32}], "holds no manifest"),
-        ([inside[0], {**inside[1], "manifest": "00" * 32}], "several windows"),
+    made = ProbeStatement.decode((live.folder / "out").read_bytes())
+    made.verify()
+    assert made.observer.hex() == live.observer
+    assert list(made.hits) == found["hits"]
+    canary = [one for one in made.answers if one.query == made.planted[0].text]
+    assert [one.request.ctr for one in canary] == 2 * list(range(1, QUERIES + 1))
+    log = NoteVerifier.from_vkey(live.log_key)
+    one, other = made.answers[:2]
+    for body, said in (
+        (replace(one.answer.receipt.body, index=other.answer.receipt.body.index), "is not the record"),
+        (replace(one.answer.receipt.body, index=0), "is not the record"),
     ):
-        with pytest.raises(Refused, match=said):
-            window_of(log, forged)
+        forged = replace(one, answer=replace(one.answer, receipt=replace(one.answer.receipt, body=body)))
+        with pytest.raises(LedgerError, match=said):
+            asyncio.run(logged(Peer(live.server.address, log, BY_DEFAULT), forged))
     # more than n_max can never be answered: refused with the numbers, and nothing of the budget is spent
     most = QUERIES + LOCATING
     many = live.probe(planted, "--queries", str(most + 1))
     assert many.exit_code == 1
     assert f"{most + 1} queries of 1 accounts (--inside) are up to {most + 1} of one account" in many.output
-    assert f"n_max = {most}: give 2 accounts, or ask at most {most} times" in many.output
-    none_left = live.probe(planted, "--queries", str(most))
-    assert none_left.exit_code == 1
-    assert "has to find the planted slot" in none_left.output
+    assert f"of which one has asked {QUERIES} times" in many.output
+    assert f"n_max = {most}: give more accounts" in many.output
     wide = live.probe(planted, "--queries", "600", "--group", "300")
     assert "a trial of 300 queries is more than the" in wide.output
     spent = len(live.provider.journal.history.named("").records)
     assert 2 * QUERIES < spent <= 2 * QUERIES + LOCATING  # the replacement's slot is found by its own text
-    # n_max is used up: the account's own program stops, and says why.
-    again = live.probe(planted, "--queries", str(most - 1))
-    assert again.exit_code == 1
-    assert f"has used its {most} queries" in again.output
-    assert "Traceback" not in again.output
+    # nothing is asked for another statement, and an auditor counts what the observer did
+    again = live.probe(planted, "--queries", "0", "--confidence", repr(SURE), "--json")
+    assert again.exit_code == 0, again.output
+    assert json.loads(again.stdout.splitlines()[-1])["hits"] == found["hits"]
+    assert len(live.provider.journal.history.named("").records) == spent
+    live.end_window()
+    receipts, aside = read_probes([live.folder / "out"])
+    assert not aside
+    verdict = live.audited(receipts=receipts, sample=Sample(2))
+    assert verdict.verdict == "SAMPLED-PASS", verdict.line()
+    (counted,) = verdict.probes
+    assert counted.worlds is not None
+    assert list(counted.worlds.hits) == found["hits"]
+    assert counted.observer.hex() == live.observer
+    assert not verdict.set_aside
+
+
+async def logged(peer: Peer, answer: ProbeAnswer) -> None:
+    async with peer.connect() as remote:
+        await check_logged(remote, peer, [answer])
 
 
 @pytest.mark.parametrize("live", [8], indirect=True)
 def test_a_provider_with_an_eighth_of_the_noise_is_accused(live: Scene, planted: Path) -> None:
-    done = live.probe(planted, "--queries", str(QUERIES))
+    done = live.probe(planted, "--queries", str(QUERIES), "--json")
     assert done.exit_code == 3, done.output
-    assert "probe: violation" in done.output
-    assert "more than the certified" in done.output
-    found = json.loads((live.folder / "out" / "probe.json").read_text())
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["verdict"] == "violation"
+    assert "more than the certified" in found["reasons"][0]
+    assert "probe: violation" in for_people(found)
     assert found["hits"][0] > 30
     assert found["advantage_at_least"] > found["certified"]["advantage"]
+
+
+def test_anybody_with_an_account_tests_the_protocol(tmp_path: Path) -> None:
+    """No planted pair, and a claim with a coin: answers are asked for, checked, stated and counted."""
+    with running(tmp_path, coins=True) as scene_:
+        account, own, out = scene_.account(), tmp_path / "observer", tmp_path / "probe.statement"
+        assert CliRunner().invoke(main, ["keygen", "--name", "observer.example", "--state", str(own)]).exit_code == 0
+        common = ["probe", "--provider", scene_.address, "--log-key", scene_.log_key, "--state", str(own)]
+        asking = [*common, "--account", str(account), "--embedder", "none", "--out", str(out)]
+        nothing = CliRunner().invoke(main, [*asking, "--queries", "0"])
+        assert nothing.exit_code == 1
+        assert "has no answers" in nothing.output
+        done = CliRunner().invoke(main, [*asking, "--question", "who is it?", "--queries", "2", "--json"])
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout.splitlines()[-1])["answers"] == 2
+        stated = ProbeStatement.decode(out.read_bytes())
+        stated.verify()
+        assert ([one.query for one in stated.answers], stated.planted, stated.hits) == (["who is it?"] * 2, (), ())
+        many = CliRunner().invoke(main, [*asking, "--question", "who is it?", "--queries", "1000"])
+        assert many.exit_code == 1
+        assert "No query was spent" in many.output
+        pair = CliRunner().invoke(main, ["plant", "--out", str(tmp_path / "probe")])
+        assert pair.exit_code == 0
+        sides = ["--inside", str(account), "--outside", str(account), "--plant", str(tmp_path / "probe")]
+        coin = CliRunner().invoke(main, [*common, *sides, "--queries", "2"])
+        assert coin.exit_code == 1
+        assert "its coin may hide the planted slot" in coin.output
+        scene_.end_window()
+        verdict = scene_.audited(receipts=read_probes([out])[0])
+    assert verdict.verdict == "PASS", verdict.line()
+    (counted,) = verdict.probes
+    assert (counted.answers, counted.accounts, counted.worlds, counted.exceeds) == (2, 1, None, ())
 
 
 def test_the_planted_pair_is_far_apart_for_a_real_embedder(planted: Path) -> None:
@@ -169,14 +230,29 @@ def test_the_planted_pair_is_far_apart_for_a_real_embedder(planted: Path) -> Non
 
 
 def test_refusals_before_anything_is_asked(tmp_path: Path, planted: Path) -> None:
-    key = "example.org/rag+9aef4e2c+AUa3xaJJ4Dc0rN9CC7Eq1z3y8Yk6yO0c3e4mC0mCJfd5"
-    common = ["--inside", str(tmp_path), "--outside", str(tmp_path), "--log-key", key]
+    key = NoteSigner("example.org/rag", key_of("log")).verifier.vkey()
+    made = ["keygen", "--name", "observer.example", "--state", str(tmp_path / "own")]
+    assert CliRunner().invoke(main, made).exit_code == 0
+    peer = ["--provider", "127.0.0.1:1", "--log-key", key, "--state", str(tmp_path / "own")]
+    common = ["--inside", str(tmp_path), "--outside", str(tmp_path), *peer]
     no_plant = CliRunner().invoke(main, ["probe", "--plant", str(tmp_path), *common])
     assert no_plant.exit_code == 1
-    assert "ragseal-verifier plant" in no_plant.output
+    assert "ragseal-observer plant" in no_plant.output
     few = CliRunner().invoke(main, ["probe", "--plant", str(planted), *common, "--queries", "5", "--group", "3"])
     assert few.exit_code == 1
     assert "Traceback" not in few.output
+    for wrong in (
+        ["--account", str(tmp_path)],
+        ["--account", str(tmp_path), "--question", "q", "--inside", str(tmp_path)],
+        ["--inside", str(tmp_path)],
+        [],
+    ):
+        usage = CliRunner().invoke(main, ["probe", *peer, *wrong])
+        assert usage.exit_code == 2
+        assert "give --account, or --inside and --outside" in usage.output or "with --question TEXT" in usage.output
+    stranger = CliRunner().invoke(main, ["probe", *common, "--state", str(tmp_path / "no-key")])
+    assert stranger.exit_code == 1
+    assert "keygen" in stranger.output
 
 
 # What the replace-pair attack is compared with: predictions by simulation, certified numbers above them, verdicts.
@@ -283,7 +359,7 @@ def test_only_what_is_above_its_limit_accuses() -> None:
 def test_an_honest_provider_is_hardly_ever_accused() -> None:
     """The smallest samples that can accuse at all; at confidence 0.99 three limits may err three times in a hundred."""
     from ragseal.accounting.statistics import delong, lower_bounds
-    from ragseal.verifier.probe.canary import violations
+    from ragseal.ledger.probe.canary import violations
 
     certified = certify(policy(), TINY, 1)
     p, q = hit_probability(TINY, 4839.0 * GAIN), hit_probability(TINY, 0.0)
@@ -298,7 +374,7 @@ def test_an_honest_provider_is_hardly_ever_accused() -> None:
 def test_over_noise_needs_exact_limits_too() -> None:
     """All outcomes of 40 queries each way: DeLong's interval errs far more often than it says, exact limits do not."""
     from ragseal.accounting.statistics import delong
-    from ragseal.verifier.probe.canary import _beyond_chance
+    from ragseal.ledger.probe.canary import _beyond_chance
 
     n, p, q, alpha = 40, 0.20, 0.02, 0.001
     honest = predict(policy(), TINY, (4839, 0), certify(policy(), TINY, 1), n, 1, alpha)
