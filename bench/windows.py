@@ -32,6 +32,7 @@ from ragseal.kernel.estimate import (
     components,
     find_links,
     link_threshold,
+    reach_of,
     spanning_links,
 )
 from ragseal.prover.planning.calibration_queries import Queries, embedded, read_queries
@@ -67,11 +68,16 @@ def size_cell(cell: Cell, rng: np.random.Generator) -> dict[str, Any]:
     e, accounts = window(rng, cell)
     found: dict[str, Any] = {"c": {}}
     for theta in cell["thetas"]:
-        links = spanning_links(e, cell["tau"], link_threshold(Fraction(theta)))
+        links = spanning_links(e, reach_of([0] * len(e), cell["tau"]), link_threshold(Fraction(theta)))
         estimate = components(accounts, links)
         members = sum(int(name.removeprefix("account")) < cell.get("k", 0) for name in estimate.members)
         found["c"][theta] = {"c": estimate.c, "of the coalition": members}
     return found
+
+
+def rank_links(e: Embeddings, tau: int, threshold: int) -> list[tuple[int, int]] | None:
+    """All links of records at most tau ranks apart."""
+    return find_links(e, reach_of([0] * len(e), tau), threshold)
 
 
 def faiss_links(e: Embeddings, tau: int, threshold: int, rows: int = 4096) -> list[tuple[int, int]]:
@@ -119,7 +125,7 @@ def engine_run(name: str, n: int, tau: int, d: int) -> None:
     )
     e[1 : n // 2 : 2] = quantised(sphere(np.random.default_rng(2), len(e[1 : n // 2 : 2]), d))
     before, cpu, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time(), time.perf_counter()
-    find = faiss_links if name == "faiss" else find_links
+    find = faiss_links if name == "faiss" else rank_links
     links = find(e, tau, link_threshold(Fraction(REAL)))
     assert links is not None, "these windows have far fewer links than a list may hold"
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu

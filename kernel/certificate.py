@@ -28,7 +28,7 @@ from ragseal.kernel import field
 from ragseal.kernel.bn254 import POINT_BYTES, Group
 from ragseal.kernel.encoding import HASH, POINT, Codec, Fixed, Many, Message, Nested
 from ragseal.kernel.errors import EstimateError, ProofError
-from ragseal.kernel.estimate import link_threshold
+from ragseal.kernel.estimate import Reach, link_threshold
 from ragseal.kernel.estimate_class import EstimateClass
 from ragseal.kernel.fixedpoint import norm_bounds
 from ragseal.kernel.link_list import Listing
@@ -76,6 +76,7 @@ class Scope:
     links_digest: bytes  #: of the signed list
     tenant: str
     policy: Policy
+    reach: Reach  #: of the tenant's records
 
     @property
     def threshold(self) -> int:
@@ -94,8 +95,8 @@ class Block:
 def make_block(scope: Scope, ranks: Sequence[int], c_e: Sequence[bytes], listing: Listing) -> Block:
     """``c_e`` and ``listing``: of all the tenant's records.
 
-    Pairs further apart than tau or inside a component of a spanning list, and positions beyond the block's records, are
-    not constrained: sign 0.
+    Pairs that are not compared or lie inside a component of a spanning list, and positions beyond the block's records,
+    are not constrained: sign 0.
 
     Raises:
         EstimateError: too many records, or not strictly increasing ranks of the tenant.
@@ -106,7 +107,7 @@ def make_block(scope: Scope, ranks: Sequence[int], c_e: Sequence[bytes], listing
         raise EstimateError("a block's records are ranks of the tenant's records, in strictly increasing order")
     signs = []
     for a, b in scope.cls.order:
-        if b >= len(ranks) or ranks[b] - ranks[a] > scope.policy.tau:
+        if b >= len(ranks) or not scope.reach.compares(ranks[a], ranks[b]):
             signs.append(0)
         else:
             signs.append(listing.sign(ranks[a], ranks[b]))

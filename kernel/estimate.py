@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The coalition estimate: records of a tenant that are too alike, and how many accounts they join.  SPEC C.1.
 
-Records of one tenant and window are numbered by rank in ledger order, 0, 1, 2, ...  Two of them, at most tau apart, are
-linked if <e_a, e_b> >= theta * 127^2.  Components are components of *records*; c is the largest number of distinct
-accounts in one.  Links inside an account join components like any other: an account that asks A's question and B's
-question in nearly the same words ties A to B.  A repeat is no rule of its own: its product is at least
-:func:`ragseal.kernel.fixedpoint.least_repeat`, and a policy's theta lies no higher.
+Records of one tenant and window are numbered by rank in ledger order, 0, 1, 2, ...  Two are compared if they are at
+most tau ranks or tau_time seconds apart, and then linked if <e_a, e_b> >= theta * 127^2.  Components are components of
+*records*; c is the largest number of distinct accounts in one.  Links inside an account join components like any
+other: an account that asks A's question and B's question in nearly the same words ties A to B.  A repeat is no rule of
+its own: its product is at least :func:`ragseal.kernel.fixedpoint.least_repeat`, and a policy's theta lies no higher.
 
 Everything is exact: products are integers, computed in floats that hold them.
 """
@@ -29,13 +29,55 @@ Pairs = npt.NDArray[np.int64]  #: (m, 2), rows a < b
 Link = tuple[int, int]  #: ranks a < b
 
 FULL = SCORE_UNIT * SCORE_UNIT  #: product of two equal unit vectors
-FULL_BLOCKS = 64  #: a tenant whose full certificate has no more blocks gets that one: about 600 records
+FULL_BLOCKS = 2500  #: a tenant whose full certificate has no more blocks gets that one: 10,000 records at tau = 1000
 ASKED_TOGETHER = 16  #: blocks of one ask: one opening of all products comes with each delivery
 MAX_LINKS = 2_000_000  #: of a window that are listed one by one; tenants that would need more list spanning links
 
 _ROWS, _COLUMNS = 1024, 4096  # of a tile: 16 MiB of products
 _EXACT32, _EXACT64 = 1 << 24, 1 << 53
 _CHUNK = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which records of a tenant are compared: rank a with a + 1, ..., last[a].  SPEC C.1."""
+
+    last: tuple[int, ...]  #: of each rank; never below it, never decreasing
+
+    @property
+    def widest(self) -> int:
+        """How many ranks two compared records are apart at most."""
+        return max((b - a for a, b in enumerate(self.last)), default=0)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs are compared."""
+        return sum(self.last) - len(self.last) * (len(self.last) - 1) // 2
+
+    def compares(self, a: int, b: int) -> bool:
+        """Of ranks a < b."""
+        return b <= self.last[a]
+
+
+def reach_of(times: Sequence[int], tau: int, tau_time: int = 0) -> Reach:
+    """Every two records that are at most ``tau`` ranks apart, and those that are at most ``tau_time`` seconds apart.
+
+    Args:
+        times: what the records state, in ledger order, in seconds.
+        tau_time: 0: ranks alone count.
+
+    Raises:
+        EstimateError: times that decrease, or a negative tau.
+    """
+    if min(tau, tau_time) < 0:
+        raise EstimateError(f"tau and tau_time are no negative numbers as {tau} and {tau_time}: correct the policy")
+    stated = np.array(times, dtype=np.int64)
+    if (np.diff(stated) < 0).any():
+        raise EstimateError("the times of a tenant's records decrease in the ledger")
+    last = np.minimum(np.arange(len(stated)) + tau, len(stated) - 1)
+    if tau_time:
+        last = np.maximum(last, np.searchsorted(stated, stated + tau_time, side="right") - 1)
+    return Reach(tuple(last.tolist()))
 
 
 def link_threshold(theta: Fraction) -> int:
@@ -49,17 +91,17 @@ def link_threshold(theta: Fraction) -> int:
     return -(-theta.numerator * FULL // theta.denominator)
 
 
-def find_links(embeddings: Embeddings, tau: int, threshold: int, most: int = MAX_LINKS) -> list[Link] | None:
-    """All links (a, b), a < b <= a + tau, in increasing order, or None if there are more than ``most``.
+def find_links(embeddings: Embeddings, reach: Reach, threshold: int, most: int = MAX_LINKS) -> list[Link] | None:
+    """All links (a, b), a < b, in increasing order, or None if there are more than ``most``.
 
-    Time n * min(n, tau) * d, memory bounded.
+    Time (n + pairs that are compared) * d, memory bounded.
 
     Raises:
         EstimateError: arguments out of range.
     """
     found: list[Pairs] = []
     count = 0
-    for pairs in _linked(embeddings, tau, threshold):
+    for pairs in _linked(embeddings, reach, threshold):
         count += len(pairs)
         if count > most:
             return None
@@ -69,7 +111,7 @@ def find_links(embeddings: Embeddings, tau: int, threshold: int, most: int = MAX
     return links
 
 
-def spanning_links(embeddings: Embeddings, tau: int, threshold: int) -> list[Link]:
+def spanning_links(embeddings: Embeddings, reach: Reach, threshold: int) -> list[Link]:
     """At most n - 1 links with the same components as all of them, in increasing order.
 
     A few accounts that repeat one question make more links than anyone can list (700 repeats each by three make two
@@ -79,20 +121,20 @@ def spanning_links(embeddings: Embeddings, tau: int, threshold: int) -> list[Lin
         EstimateError: arguments out of range.
     """
     labels = np.arange(len(embeddings))
-    links = [link for pairs in _linked(embeddings, tau, threshold) for link in _merge(labels, pairs)]
+    links = [link for pairs in _linked(embeddings, reach, threshold) for link in _merge(labels, pairs)]
     return sorted(links)
 
 
-def _linked(embeddings: Embeddings, tau: int, threshold: int) -> Iterator[Pairs]:
+def _linked(embeddings: Embeddings, reach: Reach, threshold: int) -> Iterator[Pairs]:
     """Links tile by tile, in the same order every time."""
     if embeddings.dtype != np.int8 or embeddings.ndim != 2:
         raise EstimateError("embeddings are an int8 matrix with one row a record")
-    if tau < 0:
-        raise EstimateError(f"tau is a number of records, not {tau}: correct the policy")
+    if len(reach.last) != len(embeddings):
+        raise EstimateError(f"{len(embeddings)} records, and it is said of {len(reach.last)} which are compared")
     if threshold < 1:
         raise EstimateError("the threshold must be positive, or unlike queries would be linked")
     n = len(embeddings)
-    tau = min(tau, n)
+    furthest = np.array(reach.last, dtype=np.int64)
     # A sum of products never exceeds the product of the norms, however it is ordered (Cauchy and Schwarz).
     largest = int(np.einsum("ij,ij->i", embeddings, embeddings, dtype=np.int64).max(initial=0))
     if largest >= _EXACT64:
@@ -101,13 +143,13 @@ def _linked(embeddings: Embeddings, tau: int, threshold: int) -> Iterator[Pairs]
     kind: np.dtype[np.floating] = np.dtype(np.float32 if single else np.float64)  # exact: sums < 2^24 or 2^53
     for top in range(0, n, _ROWS):
         rows = embeddings[top : top + _ROWS].astype(kind)
-        last = min(n, top + len(rows) + tau)
+        last = reach.last[top + len(rows) - 1] + 1
         for left in range(top, last, _COLUMNS):
             columns = embeddings[left : min(left + _COLUMNS, last)].astype(kind)
             products = rows @ columns.T
             a, b = np.nonzero(products >= threshold)
             a, b = a + top, b + left
-            fit = (a < b) & (b - a <= tau)
+            fit = (a < b) & (b <= furthest[a])
             if fit.any():
                 yield np.stack([a[fit], b[fit]], axis=1)
 
@@ -194,27 +236,48 @@ def components(accounts: Sequence[str], links: Sequence[Link]) -> Estimate:
 # --- the certificate of all pairs ------------------------------------------------------------------------------------
 
 
-def full_count(records: int, tau: int, n: int) -> int:
-    """How many blocks a full certificate of blocks of n records has."""
-    groups = -(-records // (n // 2))
-    if groups < 2:
-        return groups
-    return sum(groups - step for step in range(1, min(_reach(tau, n // 2), groups - 1) + 1))
+GROUPS = 4  #: of neighbours in a block: with more or fewer, more blocks are needed for 600 to 10,000 records
 
 
-def full_blocks(records: int, tau: int, n: int) -> list[tuple[int, ...]]:
-    """Blocks of at most n ranks that hold every pair within tau, and every record.  SPEC C.7.
+def full_blocks(reach: Reach, n: int, most: int = FULL_BLOCKS) -> list[tuple[int, ...]] | None:
+    """Blocks of at most n ranks that hold every pair that is compared, and every record; None: more than ``most``.
 
-    Nothing in them is the auditor's choice, so a provider can prove them before it is asked.
+    Nothing in them is the auditor's choice, so a provider can prove them before it is asked.  Groups of neighbours
+    stand for their records: the first two that have not met, in order, begin a block, and each further one is the first
+    that meets the most others of the block for the first time.  SPEC C.7.
     """
-    half = n // 2
-    groups = [tuple(range(at, min(at + half, records))) for at in range(0, records, half)]
-    if len(groups) < 2:
-        return groups
-    reach = _reach(tau, half)
-    return [a + b for (i, a), (j, b) in itertools.combinations(enumerate(groups), 2) if j - i <= reach]
+    records, size = len(reach.last), max(1, n // GROUPS)
+    groups = [range(at, min(at + size, records)) for at in range(0, records, size)]
+    if not records:
+        return []
+    if records <= n:
+        return [tuple(range(records))] if most else None
+    # neighbours always meet: every record is in a block, for its norm
+    far = [min(max(i + 1, reach.last[group[-1]] // size), len(groups) - 1) for i, group in enumerate(groups)]
+    places = n // size
+    if sum(far) - len(far) * (len(far) - 1) // 2 > most * (places * (places - 1) // 2):
+        return None
+    met: set[Link] = set()
+    blocks: list[tuple[int, ...]] = []
 
+    def meetings(one: int, others: Sequence[int]) -> int:
+        links = [(min(one, other), max(one, other)) for other in others]
+        return sum(j <= far[i] and (i, j) not in met for i, j in links)
 
-def _reach(tau: int, half: int) -> int:
-    """How many groups further on still hold a record within tau; neighbouring groups always count, for their norms."""
-    return max(1, (tau - 1) // half + 1)
+    for i, furthest in enumerate(far):
+        for j in range(i + 1, furthest + 1):
+            if (i, j) in met:
+                continue
+            chosen = [i, j]
+            while len(chosen) < places:
+                new = {k: meetings(k, chosen) for k in range(i + 1, furthest + 1) if k not in chosen}
+                best = max(new, key=new.__getitem__, default=i)
+                if not new.get(best):
+                    break
+                chosen.append(best)
+            chosen.sort()
+            met.update(itertools.combinations(chosen, 2))
+            blocks.append(tuple(rank for k in chosen for rank in groups[k]))
+            if len(blocks) > most:
+                return None
+    return blocks

@@ -29,7 +29,7 @@ class Listing:
     component: tuple[int, ...] | None = None  #: of each record, if the list is a spanning one
 
     def sign(self, a: int, b: int) -> int:
-        """Of the pair of ranks a < b within tau: -1 listed, 1 below the threshold, 0 neither."""
+        """Of ranks a < b that are compared: -1 listed, 1 below the threshold, 0 neither."""
         if (a, b) in self.links:
             return -1
         return 0 if self.component is not None and self.component[a] == self.component[b] else 1
@@ -39,8 +39,8 @@ class Listing:
 class TenantLinks(Message):
     """Links among a tenant's records; a record's number is its rank in the ledger among the tenant's.
 
-    A complete list has them all: any other pair within tau lies below the threshold.  A spanning list has as many as
-    join the same records: any pair of two components lies below the threshold, pairs inside one may do as they like.
+    A complete list has them all: any other pair that is compared lies below the threshold.  A spanning list has as many
+    as join the same records: pairs of two components lie below the threshold, pairs inside one may do as they like.
     """
 
     TAG: ClassVar[str] = "tenant-links"

@@ -70,10 +70,10 @@ class Policy(Message):
     """All numbers of a window that its guarantee depends on.  SPEC A.6."""
 
     TAG: ClassVar[str] = "policy"
-    LATER: ClassVar[int] = 3
+    LATER: ClassVar[int] = 4
     CODECS: ClassVar[Sequence[Codec]] = (
         NAME, HASH, HASH, U32, NAME, U32, I32, I32, U32, U32, U32, RATIONAL, RATIONAL, RATIONAL, U32, FLAG, Text(64),
-        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16, U32, U32, U32, FLAG,
+        U32, U64, U64, U64, U32, NAME, RATIONAL, NAME, HASH, U32, U32, U32, U16, U32, U32, U32, FLAG, U32,
     )  # fmt: skip
 
     class_name: str  #: circuit class
@@ -113,6 +113,7 @@ class Policy(Message):
     #: ids that a shard draws on average, times 2^16; 0 of a class with noise, and of the claims unseen and exact
     decoy_rate: int = 0
     checked: bool = False  #: whether every record's embedding was checked by its account, SPEC B.2.5
+    tau_time: int = 0  #: seconds within which records are compared however many lie between, SPEC C.1; 0: tau alone
 
     @property
     def length(self) -> int:
@@ -270,6 +271,11 @@ class Policy(Message):
             )
         if self.tau < 1:
             raise PolicyError("tau must be at least 1, or no two records are compared; such as tau = 1000")
+        if self.tau_time % _MINUTE or self.tau_time > LONGEST_WINDOW:
+            raise PolicyError(
+                f"tau_time must be 0 or a multiple of {_MINUTE} s up to {LONGEST_WINDOW}, as records state minutes, "
+                f"not {self.tau_time}: the nearest is {min(self.tau_time + -self.tau_time % _MINUTE, LONGEST_WINDOW)}"
+            )
         if self.chunks_max < 1:
             raise PolicyError("chunks_max must be at least 1")
         if self.version_every and (self.version_every % 60 or not LEAST_TICK <= self.version_every <= MOST_TICK):

@@ -72,7 +72,13 @@ def _text(found: dict[str, Any]) -> str:
 @click.option("--target", default="1/20", show_default=True, help="False alarms of an honest window at most.")
 @click.option("--accounts", default=30, show_default=True, type=click.IntRange(min=2), help="Of the honest window.")
 @click.option("--each", default=10, show_default=True, type=click.IntRange(min=1), help="Queries of an account in it.")
-@click.option("--tau", default=1000, show_default=True, type=click.IntRange(min=0), help="As in the policy.")
+@click.option(
+    "--tau",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="As in the policy; with tau_time: as many records as come within it, if more.",
+)
 @click.option("--k-max", default=2, show_default=True, type=click.IntRange(min=1), help="A false alarm is c > k_max.")
 @click.option("--draws", default=1000, show_default=True, type=click.IntRange(min=1), help="Windows drawn.")
 @click.option("--seed", default=1, show_default=True)

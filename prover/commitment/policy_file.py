@@ -87,6 +87,7 @@ _DEFAULTS: dict[str, Any] = {
     "epsilon_account": "auto",
     "theta": "9/10",
     "tau": 1000,
+    "tau_time": 0,
     "unit": "slot",
     "chunks_max": 1,
     "opens": None,
@@ -120,6 +121,7 @@ delta = "{delta}"       # of the claim
 epsilon_account = "auto"  # advertised to an account; "auto" computes it, a number is checked against the coin
 theta = "9/10"            # estimator: cosine that links two queries; `ragseal-provider calibrate` finds one
 tau = 1000                # estimator: how many records apart they may be
+# tau_time = "1h"         # estimator: or how long apart, however many lie between; records' times are the provider's
 chunks_max = 1            # slots one document may fill; m slots cost unseen m times and return about m times
 duration = 86400          # seconds the window takes queries, from its opening on; or opens = ... and closes = ...
 # version_every = "15m"   # documents that come, change or go count from the next tick on; left out, in the next window
@@ -241,6 +243,7 @@ def read_policy(values: dict[str, Any], binding: Binding, advertise: Advertise) 
         ids=ids,
         decoy_rate=rate,
         checked=_embeddings(v),
+        tau_time=_length(v, "tau_time"),
     )
     draft.validate()
     if opens > binding.now + LONGEST_WINDOW:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,11 +27,20 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.bn254 import Group
 from ragseal.kernel.certificate import Block, BlockBatch, BlockProof, Scope
 from ragseal.kernel.errors import ConfigurationError, EstimateError, ProofError, UnavailableError
-from ragseal.kernel.estimate import MAX_LINKS, Embeddings, find_links, link_threshold, spanning_links
+from ragseal.kernel.estimate import (
+    MAX_LINKS,
+    Embeddings,
+    Reach,
+    find_links,
+    full_blocks,
+    link_threshold,
+    reach_of,
+    spanning_links,
+)
 from ragseal.kernel.link_list import LinkList, SignedLinks, TenantLinks
 from ragseal.kernel.opening import powers, prove_opening
 from ragseal.kernel.params import R
-from ragseal.kernel.policy import rational
+from ragseal.kernel.policy import Policy, rational
 from ragseal.kernel.squarednorm import nonces_needed, prove_squared_norm
 from ragseal.prover.attestation.answers import secrets_of_record
 from ragseal.prover.attestation.open_window import OpenWindows
@@ -56,9 +66,10 @@ log = logging.getLogger("ragseal.provider")
 
 @dataclass(frozen=True)
 class TenantRecords:
-    """A tenant's records of a window in ledger order: their digests, C_e, and what opens those."""
+    """A tenant's records of a window in ledger order: their digests, which are compared, C_e, and what opens those."""
 
     digests: tuple[bytes, ...]
+    reach: Reach
     c_e: Sequence[bytes]
     embeddings: Embeddings
     blinders: tuple[int, ...]
@@ -169,7 +180,7 @@ class Estimates:
         threshold = link_threshold(rational(policy.theta, "theta"))
         tenants, left = [], MAX_LINKS
         for name, records in found.tenants.items():
-            links = find_links(records.embeddings, policy.tau, threshold, left)
+            links = find_links(records.embeddings, records.reach, threshold, left)
             complete = links is not None
             if links is None:
                 log.warning(
@@ -177,7 +188,7 @@ class Estimates:
                     "unrelated queries reach (`ragseal-provider calibrate`)",
                     found.window.manifest.window, name, left,
                 )  # fmt: skip
-                links = spanning_links(records.embeddings, policy.tau, threshold)
+                links = spanning_links(records.embeddings, records.reach, threshold)
             else:
                 left -= len(links)
             digest = link_list.records_digest(records.digests)
@@ -192,22 +203,27 @@ class Estimates:
         window = opened.window
         if window.stage is not Stage.CLOSED:
             raise EstimateError(f"window {window.manifest.window!r} is not closed: its coalitions are estimated then")
-        rows: dict[str, list[tuple[bytes, bytes, bytes, int]]] = {t.tenant: [] for t in window.manifest.tenants}
+        rows: dict[str, list[_Row]] = {t.tenant: [] for t in window.manifest.tenants}
         for index in window.records:
             wanted_still()
             record = Record.decode(self._journal.data(index))
             request = record.signed.request
             kept = secrets_of_record(self._state, record)
             tenant = opened.tenant(request.account)
-            rows[tenant].append((record.digest(), request.c_e, kept.embedding, kept.blinder))
-        dimension = window.manifest.policy.dimension
-        known = _WindowRecords(window, {tenant: _columns(found, dimension) for tenant, found in rows.items()})
+            rows[tenant].append(_Row(record.time, record.digest(), request.c_e, kept.embedding, kept.blinder))
+        policy = window.manifest.policy
+        known = _WindowRecords(window, {tenant: _columns(found, policy) for tenant, found in rows.items()})
         self._records[manifest] = known
         while len(self._records) > KEPT:
             self._records.popitem(last=False)
         return known
 
     # --- blocks ---
+
+    def full_blocks(self, manifest: bytes, tenant: str, n: int) -> list[tuple[int, ...]] | None:
+        """What the full certificate of a tenant of a closed window asks for, in blocks of n; None: there is none."""
+        with self._list_of(manifest):
+            return full_blocks(self._load(manifest).tenants[tenant].reach, n)
 
     def blocks(
         self,
@@ -255,6 +271,7 @@ class Estimates:
             links_digest=signed.body.digest(),
             tenant=tenant,
             policy=found.window.manifest.policy,
+            reach=found.tenants[tenant].reach,
         )
         records, listing = found.tenants[tenant], listed.listing()
         statements = [certificate.make_block(scope, ranks, records.c_e, listing) for ranks in wanted]
@@ -313,13 +330,24 @@ class Estimates:
         )
 
 
-def _columns(rows: Sequence[tuple[bytes, bytes, bytes, int]], dimension: int) -> TenantRecords:
-    embeddings = np.frombuffer(b"".join(row[2] for row in rows), dtype=np.int8).reshape(-1, dimension)
+class _Row(NamedTuple):
+    """One record."""
+
+    time: int
+    digest: bytes
+    c_e: bytes
+    embedding: bytes
+    blinder: int
+
+
+def _columns(rows: Sequence[_Row], policy: Policy) -> TenantRecords:
+    embeddings = np.frombuffer(b"".join(row.embedding for row in rows), dtype=np.int8)
     return TenantRecords(
-        digests=tuple(row[0] for row in rows),
-        c_e=tuple(row[1] for row in rows),
-        embeddings=embeddings,
-        blinders=tuple(row[3] for row in rows),
+        digests=tuple(row.digest for row in rows),
+        reach=reach_of([row.time for row in rows], policy.tau, policy.tau_time),
+        c_e=tuple(row.c_e for row in rows),
+        embeddings=embeddings.reshape(-1, policy.dimension),
+        blinders=tuple(row.blinder for row in rows),
     )
 
 

@@ -14,7 +14,7 @@ import time
 
 from ragseal.kernel import proofs
 from ragseal.kernel.errors import AuditError, CommitmentError, ConfigurationError
-from ragseal.kernel.estimate import ASKED_TOGETHER, FULL_BLOCKS, full_blocks, full_count
+from ragseal.kernel.estimate import ASKED_TOGETHER
 from ragseal.kernel.link_list import SignedLinks
 from ragseal.prover.attestation.proofs import Proofs
 from ragseal.prover.commitment import erasure
@@ -139,16 +139,15 @@ class Retiring:
                          name, len(left) - 1, spoken(seconds))  # fmt: skip
 
     def _prove_blocks(self, window: Window, links: SignedLinks, key: bytes, n: int, progress: Progress) -> None:
-        tau = window.manifest.policy.tau
         for one in links.body.tenants:
-            if full_count(one.records, tau, n) > FULL_BLOCKS:
+            wanted = self._estimates.full_blocks(window.digest, one.tenant, n)
+            if wanted is None:
                 log.warning(
                     "window %s, tenant %s: the estimate of so many records is certified by blocks that the auditor "
                     "draws: what it has not asked for by now it will not get",
                     window.manifest.window, one.tenant,
                 )  # fmt: skip
                 continue
-            wanted = full_blocks(one.records, tau, n)
             for start in range(0, len(wanted), ASKED_TOGETHER):
                 self._go_on()
                 progress(f"proving blocks of tenant {one.tenant}", start, len(wanted))

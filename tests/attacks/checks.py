@@ -39,6 +39,7 @@ from ragseal.kernel import verdict as verdict_messages
 from ragseal.kernel.claims import below
 from ragseal.kernel.decoys import stated as decoys_stated
 from ragseal.kernel.enrolment import Enrolment
+from ragseal.kernel.estimate import reach_of
 from ragseal.kernel.params import R
 from ragseal.kernel.policy import Policy
 from ragseal.kernel.proofs import ProofBatch
@@ -285,6 +286,10 @@ BLOCK_OPENING = Check(certificate, "verify_products")
 LINKS_SIGNED = Check(link_list.SignedLinks, "verify")
 LINKS_OF_THE_WINDOW = Guard(estimate, "_links", "the links are of a different window")
 LINKS_OF_THE_RECORDS = Guard(estimate, "_about_the_records", "are about records different")
+LINKS_THAT_COUNT = Guard(estimate, "_about_the_records", "a link joins records that are not compared")
+WITHIN_TAU_TIME = Check(
+    estimate.Inquiry, "reach", lambda self, own: reach_of([0] * len(own), self.window.manifest.policy.tau)
+)
 COALITION = Check(verification, "check_coalition")
 
 
@@ -361,6 +366,8 @@ CHECKS: dict[str, Removable] = {
     "estimate: links signed": LINKS_SIGNED,
     "estimate: links of the window": LINKS_OF_THE_WINDOW,
     "estimate: links of the records": LINKS_OF_THE_RECORDS,
+    "estimate: only links that count": LINKS_THAT_COUNT,
+    "estimate: records within tau_time are compared": WITHIN_TAU_TIME,
     "estimate: coalition within k_max": COALITION,
     "estimate: no link between components": LINKS_BETWEEN_COMPONENTS,
     **{f"opening of {use}": check for use, check in OPENED.items()},

@@ -25,6 +25,8 @@ from tests.attacks.checks import (
     COALITION,
     LINKS_BETWEEN_COMPONENTS,
     LINKS_OF_THE_RECORDS,
+    LINKS_THAT_COUNT,
+    WITHIN_TAU_TIME,
     without,
 )
 from tests.attacks.estimate_scene import ASKED, LINKED, NORTH, WEST, accepted, flipped, hide, refused, unit, window
@@ -98,6 +100,39 @@ def test_spanning_list_that_separates_what_is_linked() -> None:
     refused(window(Lie(listed=hide, spanning=True, proven=flipped)), "its proof does not hold")
     with without(LINKS_BETWEEN_COMPONENTS):
         accepted(window(Lie(listed=hide, spanning=True)))
+
+
+#: alice's question, two others, and bob's in nearly the same words: two minutes, and three ranks
+LATER = (ASKED[0], ASKED[7], ASKED[9], ASKED[1])
+ENDS = (0, 3)
+
+
+def freed(block: Block) -> Block:
+    """As tau = 1 alone would have it: only neighbours are compared."""
+    signs = [sign if b - a == 1 else 0 for (a, b), sign in zip(SIZE.order, block.signs, strict=True)]
+    return replace(block, signs=tuple(signs))
+
+
+@pytest.mark.parametrize(("tau", "tau_time", "c"), [(1, 0, 1), (1, 60, 2), (3, 0, 2), (2, 60, 2)])
+def test_records_within_ranks_or_time_are_compared(tau: int, tau_time: int, c: int) -> None:
+    verdict = accepted(window(asked=LATER, tau=tau, tau_time=tau_time))
+    assert verdict.estimation is not None
+    assert verdict.estimation.c == c
+
+
+def test_a_link_within_tau_time_that_ranks_would_leave_out() -> None:
+    world = window(Lie(listed=lambda tenant, links: [], proven=freed), asked=LATER, tau=1, tau_time=60)
+    refused(world, "its proof does not hold")
+    with without(WITHIN_TAU_TIME):
+        assert accepted(world).estimation.c == 1  # type: ignore[union-attr]
+
+
+def test_a_link_between_records_that_are_not_compared() -> None:
+    """It would join accounts that the policy does not count as asking together."""
+    world = window(Lie(listed=lambda tenant, links: [ENDS] if tenant == NORTH else links), asked=LATER, tau=1)
+    refused(world, "a link joins records that are not compared, being more than tau = 1 apart")
+    with without(LINKS_THAT_COUNT):
+        assert accepted(world).estimation.c == 2  # type: ignore[union-attr]
 
 
 def below(norms: list[int], products: list[int]) -> None:

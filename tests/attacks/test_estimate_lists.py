@@ -119,7 +119,8 @@ def test_sample_is_the_auditors() -> None:
 
 
 def certificate_block(world: World, ranks: tuple[int, ...]) -> Block:
-    scope = certificate.Scope(SIZE, backend().key.digest, world.digest, bytes(32), NORTH, world.manifest.policy)
+    policy, reach = world.manifest.policy, world.estimator.reach(NORTH)
+    scope = certificate.Scope(SIZE, backend().key.digest, world.digest, bytes(32), NORTH, policy, reach)
     c_e = [one.signed.request.c_e for one, _ in world.estimator.records(NORTH)]
     return certificate.make_block(scope, ranks, c_e, link_list.Listing(frozenset(LINKED)))
 

@@ -37,7 +37,7 @@ from bench.experiment import RESULTS
 from ragseal.accounting.claims.notes import EVASION
 from ragseal.embedder import quantise
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.estimate import components, find_links, link_threshold
+from ragseal.kernel.estimate import components, link_threshold
 from ragseal.kernel.noise import GAUSSIAN_SIGMA
 from ragseal.ledger.probe.canary import hit_probability
 from tests.classes import GAUSSIAN
@@ -63,7 +63,7 @@ def test_components_are_the_kernels(pattern: str) -> None:
     accounts = [str(i // 15) for i in range(180)]
     for window, row in zip(e.astype(np.int8), found.tolist(), strict=True):
         for theta, c in zip(THETAS, row, strict=True):
-            assert components(accounts, find_links(window, 180, link_threshold(theta))).c == c
+            assert components(accounts, windows.rank_links(window, 180, link_threshold(theta))).c == c
     assert len(np.unique(found)) > 3
 
 
@@ -117,8 +117,9 @@ def test_a_coordinated_coalition_is_never_linked() -> None:
     rng, threshold = np.random.default_rng(7), link_threshold(Fraction(4, 5))
     queries = coordinated(rng, 200, 32, 0.8, threshold)
     assert queries is not None
-    assert find_links(quantised(queries).astype(np.int8), 200, threshold) == []
-    assert len(find_links(quantised(around(rng, sphere(rng, 1, 32), 0.8, 200)[0]).astype(np.int8), 200, threshold)) > 0
+    assert windows.rank_links(quantised(queries).astype(np.int8), 200, threshold) == []
+    alike = quantised(around(rng, sphere(rng, 1, 32), 0.8, 200)[0]).astype(np.int8)
+    assert windows.rank_links(alike, 200, threshold)
     assert coordinated(rng, 200, 32, 0.99, threshold) is None
 
 
@@ -191,7 +192,7 @@ def test_both_engines_find_the_same() -> None:
     for tau in (1, 50, 900):
         for rows in (64, 4096):
             threshold = link_threshold(Fraction(3, 4))
-            assert windows.faiss_links(e, tau, threshold, rows) == find_links(e, tau, threshold)
+            assert windows.faiss_links(e, tau, threshold, rows) == windows.rank_links(e, tau, threshold)
 
 
 @pytest.mark.slow

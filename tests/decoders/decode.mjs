@@ -215,7 +215,7 @@ const rules = {
   policy(f) {
     const [, , , dimension, claim, hidden, lo, hi, gain, nMax, kMax, delta, epsilon, theta, tau, gate, unit] = f;
     const [chunks, start, opens, closes, every, guard, rho, formula] = f.slice(17);
-    const [vocabulary, words, participations, similarity, shards, by, , rate] = f.slice(25);
+    const [vocabulary, words, participations, similarity, shards, by, , rate, , seconds] = f.slice(25);
     const within = ([top, bottom], most) => top > 0n && (most ? top <= bottom : top < bottom);
     const plain = claim === "unseen" || claim === "exact";
     if (plain ? delta !== (claim === "exact" ? "none" : "0") || BigInt(rate) !== 0n : !within(rational(delta), false)) refuse("delta");
@@ -240,6 +240,7 @@ const rules = {
     if (!within(rational(theta), true)) refuse("theta");
     if (BigInt(lo) < 0n || BigInt(lo) >= BigInt(hi)) refuse("score window");
     if ([gain, nMax, kMax, tau, chunks].some((value) => BigInt(value) < 1n)) refuse("at least 1");
+    if (BigInt(seconds) % 60n !== 0n || BigInt(seconds) > 366n * 86400n) refuse("tau_time");
     if (BigInt(dimension) < 1n || BigInt(dimension) > BigInt(DIMENSIONS)) refuse("dimension");
     if (BigInt(shards) < 1n || BigInt(shards) > BigInt(SHARDS)) refuse("shards");
     if (unit !== "slot") refuse("unit");
@@ -334,7 +335,7 @@ const MESSAGES = {
   // phase A
   policy: [
     name, hash, hash, u32, name, u32, i32, i32, u32, u32, u32, plain(64), plain(64), plain(64), u32, flag, text(64),
-    u32, u64, u64, u64, u32, name, plain(64), name, hash, u32, u32, u32, u16, u32, u32, u32, flag,
+    u32, u64, u64, u64, u32, name, plain(64), name, hash, u32, u32, u32, u16, u32, u32, u32, flag, u32,
   ],
   "tenant-index": [name, u16, hash, hash, hash, text(32)],
   account: [name, name, publicKey, hash],
@@ -425,7 +426,7 @@ const MESSAGES = {
 };
 
 /** How many of a message's last fields stand in version 2 alone; in version 1 they are 0. */
-const LATER = { policy: 3, claimed: 1, "tenant-index": 1 };
+const LATER = { policy: 4, claimed: 1, "tenant-index": 1 };
 
 export function decode(tag, cursor) {
   const head = Buffer.from(tag, "ascii");

@@ -16,6 +16,7 @@ from ragseal.kernel import certificate, estimate_class, field
 from ragseal.kernel.bn254 import IDENTITY, PurePythonGroup
 from ragseal.kernel.certificate import Block, Scope, make_block
 from ragseal.kernel.errors import AuditError, EstimateError, PolicyError, ProofError
+from ragseal.kernel.estimate import reach_of
 from ragseal.kernel.estimate_class import CLASSES, EstimateClass
 from ragseal.kernel.fixedpoint import norm_bounds
 from ragseal.kernel.link_list import LinkList, Listing, TenantLinks, pack_links
@@ -155,7 +156,7 @@ def test_proofs_of_one_statement_share_nothing() -> None:
 
 
 def scope(tau: int = 100) -> Scope:
-    return Scope(SIZE, bytes(32), b"m" * 32, b"l" * 32, "north", policy(tau=tau))
+    return Scope(SIZE, bytes(32), b"m" * 32, b"l" * 32, "north", policy(tau=tau), reach_of([0] * len(C_E), tau))
 
 
 C_E = [GROUP.hash_to_curve(b"C_e", 12)[64 * i : 64 * i + 64] for i in range(12)]

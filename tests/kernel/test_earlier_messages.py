@@ -69,4 +69,4 @@ def test_a_policy_has_one_encoding() -> None:
     """Version 2 with nothing in its fields would be a second name of the same policy."""
     at = 1 + len("policy")
     with pytest.raises(EncodingError, match="canonical"):
-        Policy.decode(POLICY[:at] + b"\x00\x02" + POLICY[at + 2 :] + bytes(9))
+        Policy.decode(POLICY[:at] + b"\x00\x02" + POLICY[at + 2 :] + bytes(13))

@@ -14,10 +14,22 @@ from hypothesis import strategies as st
 
 from ragseal.kernel import estimate
 from ragseal.kernel.errors import EstimateError, PolicyError
-from ragseal.kernel.estimate import Embeddings, Link, components, find_links, labels_of, link_threshold, spanning_links
+from ragseal.kernel.estimate import Embeddings, Link, Reach, components, labels_of, link_threshold, reach_of
 from ragseal.kernel.estimate_class import MAX_RECORDS, EstimateClass
 from ragseal.kernel.fixedpoint import check_embedding, least_repeat, norm_bounds, slack, within_slack
 from ragseal.kernel.link_list import TenantLinks, pack_links
+
+
+def ranks(e: Embeddings, tau: int) -> Reach:
+    return reach_of([0] * len(e), tau)
+
+
+def find_links(e: Embeddings, tau: int, threshold: int, most: int = estimate.MAX_LINKS) -> list[Link] | None:
+    return estimate.find_links(e, ranks(e, tau), threshold, most)
+
+
+def spanning_links(e: Embeddings, tau: int, threshold: int) -> list[Link]:
+    return estimate.spanning_links(e, ranks(e, tau), threshold)
 
 
 def make(seed: int, n: int, d: int, topics: int, spread: float) -> tuple[Embeddings, list[str]]:

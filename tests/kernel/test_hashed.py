@@ -48,6 +48,7 @@ from ragseal.kernel.commitment import (
 from ragseal.kernel.decoys.law import elements_of
 from ragseal.kernel.encoding import Message
 from ragseal.kernel.errors import AttestationError, ProofError
+from ragseal.kernel.estimate import reach_of
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.link_list import LinkList, Listing, TenantLinks
 from ragseal.kernel.noise_mechanism import wide_elements
@@ -463,7 +464,9 @@ def test_relations() -> None:
 
 def scope() -> Scope:
     policy = world().manifest.policy
-    return Scope(CLASSES["estimate-6"], digest("key"), digest("manifest"), digest("links"), "north", policy)
+    return Scope(
+        CLASSES["estimate-6"], digest("key"), digest("manifest"), digest("links"), "north", policy, reach_of([0] * 4, 4)
+    )
 
 
 def test_links() -> None:

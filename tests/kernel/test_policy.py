@@ -63,6 +63,8 @@ def test_good_policy_and_round_trip() -> None:
         ({"theta": "1e999999999"}, "no rational"),  # Fraction would fill the memory with it
         ({"epsilon_account": "1e5000"}, "no rational"),
         ({"tau": 0}, "tau must be at least 1"),
+        ({"tau_time": 90}, "the nearest is 120"),
+        ({"tau_time": 366 * 86_400 + 60}, "the nearest is 31622400"),
         ({"unit": "user"}, "unit"),
         ({"closes": 10}, "opens < closes"),
         ({"closes": 10 + 366 * 86400 + 1}, "longer than .*366 days"),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ragseal.demo.corpus import COLLUDING, demo_queries
 from ragseal.kernel.errors import ConfigurationError, EncodingError
-from ragseal.kernel.estimate import FULL, components, find_links, link_threshold
+from ragseal.kernel.estimate import FULL, components, find_links, link_threshold, reach_of
 from ragseal.prover.__main__ import main
 from ragseal.prover.planning.calibration_queries import read_queries, same_wording
 from ragseal.prover.planning.false_alarms import Window, interval, largest_false, least_queries, report
@@ -97,7 +97,7 @@ def test_the_gate_is_the_estimators(k_max: int, tau: int) -> None:
         order = np.argsort(rank)[:54]
 
         def c(threshold: int, order: np.ndarray = order) -> int:
-            links = find_links(e[order], tau, threshold)
+            links = find_links(e[order], reach_of([0] * len(order), tau), threshold)
             kept = [(a, b) for a, b in links if tuple(sorted((int(order[a]), int(order[b])))) not in related]
             return components(accounts, kept).c
 

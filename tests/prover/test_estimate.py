@@ -25,7 +25,7 @@ from ragseal.kernel.attestation import Record
 from ragseal.kernel.certificate import BlockBatch, Scope
 from ragseal.kernel.commitment import generators
 from ragseal.kernel.errors import AttestationError, ConfigurationError, EstimateError, ProofError
-from ragseal.kernel.estimate import labels_of
+from ragseal.kernel.estimate import labels_of, reach_of
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.link_list import SignedLinks
 from ragseal.kernel.policy import Policy
@@ -72,12 +72,12 @@ def block_keys() -> KeyPaths:
 
 
 @asynccontextmanager
-async def asked(directory: Path, close: bool = True) -> AsyncIterator[Serving]:
+async def asked(directory: Path, close: bool = True, **rules: Any) -> AsyncIterator[Serving]:
     """A window with six queries, closed; a provider that is started again finds it so."""
     fresh = not directory.exists()
     provider = open_provider(directory, estimate=True)
     if fresh:
-        provider.commit(make_policy(theta="9/10"), "w1")
+        provider.commit(make_policy(theta="9/10", **rules), "w1")
     async with serving_on(provider) as serving:
         if fresh:
             await open_window(serving)
@@ -120,12 +120,29 @@ def check(serving: Serving, block_keys: KeyPaths, signed: SignedLinks, wanted: l
     records = [Record.decode(serving.journal.data(index)) for index in window.records]
     names = {a.pseudonym: a.name for a in window_accounts(serving.provider.state, window.digest)}
     own = [one for one in records if TENANT_OF[names[one.signed.request.account]] == "acme"]
-    scope = Scope(SIZE, key.digest, window.digest, signed.body.digest(), "acme", window.manifest.policy)
+    rules = window.manifest.policy
+    reach = reach_of([one.time for one in own], rules.tau, rules.tau_time)
+    scope = Scope(SIZE, key.digest, window.digest, signed.body.digest(), "acme", rules, reach)
     c_e = [one.signed.request.c_e for one in own]
     listing = signed.body.tenants[0].listing()
     blocks = [certificate.make_block(scope, ranks, c_e, listing) for ranks in wanted]
     group = default_group()
     certificate.verify_blocks(group, key, generators(group, DIMENSION), scope, blocks, BlockBatch.decode(data))
+
+
+@pytest.mark.parametrize(("rules", "joined"), [({}, [(0, 1)]), ({"tau_time": "1h"}, [(0, 1), (0, 3), (1, 3)])])
+@in_loop
+async def test_records_within_tau_time_are_compared(
+    tmp_path: Path, block_keys: KeyPaths, rules: dict[str, Any], joined: list[tuple[int, int]]
+) -> None:
+    """bob comes back with alice's question after another one of hers: further on than tau = 1, and within the hour."""
+    async with asked(tmp_path / "p", tau=1, **rules) as serving:
+        signed = serving.estimates.links(manifest(serving))
+        assert signed.body.tenants[0].links() == joined
+        wanted = [list(ranks) for ranks in serving.estimates.full_blocks(manifest(serving), "acme", SIZE.n) or ()]
+        assert wanted == [[0, 1, 2, 3, 4]]
+        data = serving.estimates.blocks(manifest(serving), block_keys.digest, "acme", wanted)
+        check(serving, block_keys, signed, wanted, data)
 
 
 @in_loop

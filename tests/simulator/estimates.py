@@ -118,14 +118,19 @@ class Estimator:
         kept = [(one, world.kept[world.digest, one.seq]) for one in all_ if (world.digest, one.seq) in world.kept]
         return [(one, k) for one, k in kept if k.tenant == tenant]
 
+    def reach(self, tenant: str) -> estimate.Reach:
+        policy = self.world.manifest.policy
+        return estimate.reach_of([one.time for one, _ in self.records(tenant)], policy.tau, policy.tau_time)
+
     def links_of(self, tenant: str) -> Links:
         policy, rows = self.world.manifest.policy, [k.e for _, k in self.records(tenant)]
+        reach = self.reach(tenant)
         threshold = estimate.link_threshold(rational(policy.theta, "theta"))
         found = [
             (a, b)
             for a in range(len(rows))
-            for b in range(a + 1, min(len(rows), a + policy.tau + 1))
-            if sum(x * y for x, y in zip(rows[a], rows[b], strict=True)) >= threshold
+            for b in range(a + 1, len(rows))
+            if reach.compares(a, b) and sum(x * y for x, y in zip(rows[a], rows[b], strict=True)) >= threshold
         ]
         return self.lie.listed(tenant, found)
 
@@ -147,7 +152,9 @@ class Estimator:
         world, key, records = self.world, self.key, self.records(tenant)
         links = self.signed().body
         listing = next(one for one in links.tenants if one.tenant == tenant).listing()
-        scope = Scope(key.cls, key.digest, world.digest, links.digest(), tenant, world.manifest.policy)
+        scope = Scope(
+            key.cls, key.digest, world.digest, links.digest(), tenant, world.manifest.policy, self.reach(tenant)
+        )
         c_e = [one.signed.request.c_e for one, _ in records]
         digests, proofs, witnesses = [], [], []
         for ranks in wanted:

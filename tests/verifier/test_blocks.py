@@ -12,7 +12,7 @@ from fractions import Fraction
 import pytest
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.estimate import components, full_blocks, full_count
+from ragseal.kernel.estimate import Reach, components, full_blocks, reach_of
 from ragseal.verifier.report import document, page
 from ragseal.verifier.steps import blocks
 from ragseal.verifier.steps.blocks import (
@@ -20,7 +20,6 @@ from ragseal.verifier.steps.blocks import (
     Effort,
     caught,
     group_hit,
-    pairs_within,
     sampled_blocks,
     stretches,
 )
@@ -32,25 +31,61 @@ def within(records: int, tau: int) -> set[tuple[int, int]]:
     return {(a, b) for a, b in itertools.combinations(range(records), 2) if b - a <= tau}
 
 
-@pytest.mark.parametrize("records", [0, 1, 2, 5, 6, 7, 13, 24])
-@pytest.mark.parametrize("tau", [0, 1, 2, 3, 4, 7, 100])
-def test_full_blocks_hold_every_pair_and_every_record(records: int, tau: int) -> None:
-    n = 6
-    made = full_blocks(records, tau, n)
-    assert len(made) == full_count(records, tau, n)
-    assert pairs_within(records, tau) == len(within(records, tau))
+def ranked(records: int, tau: int) -> Reach:
+    return reach_of([0] * records, tau)
+
+
+def check_full(reach: Reach, n: int) -> int:
+    """Every compared pair, every record, nothing twice in a block; returns how many blocks there are."""
+    made, records = full_blocks(reach, n), len(reach.last)
+    assert made is not None
     held = {pair for block in made for pair in itertools.combinations(block, 2)}
-    assert within(records, tau) <= held
+    assert {(a, b) for a, b in itertools.combinations(range(records), 2) if reach.compares(a, b)} <= held
     assert {a for block in made for a in block} == set(range(records))
     for block in made:
         assert 1 <= len(block) <= n
         assert list(block) == sorted(set(block))
+    assert full_blocks(reach, n, len(made)) == made
+    assert not made or full_blocks(reach, n, len(made) - 1) is None
+    return len(made)
 
 
-def test_a_few_hundred_records_are_certified_fully() -> None:
-    assert full_count(256, 10_000, 112) == 10
-    assert full_count(600, 10_000, 112) <= Effort().full < full_count(700, 10_000, 112)
-    assert full_count(100_000, 10_000, 112) > 300_000
+@pytest.mark.parametrize("records", [0, 1, 2, 5, 6, 7, 13, 24, 61])
+@pytest.mark.parametrize("tau", [0, 1, 2, 3, 4, 7, 100])
+@pytest.mark.parametrize("n", [2, 6, 12, 14])
+def test_full_blocks_hold_every_pair_and_every_record(records: int, tau: int, n: int) -> None:
+    reach = ranked(records, tau)
+    assert reach.pairs == len(within(records, tau))
+    assert reach.widest == min(tau, max(0, records - 1))
+    check_full(reach, n)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_full_blocks_hold_every_pair_of_uneven_times(seed: int) -> None:
+    """Bursts and pauses: how far a record reaches changes from record to record."""
+    rng = random.Random(seed)
+    times = list(itertools.accumulate(rng.choice((0, 0, 0, 60, 600)) for _ in range(150)))
+    for n in (6, 12, 28):
+        tau, tau_time = rng.randint(1, 20), 60 * rng.randint(0, 30)
+        reach = reach_of(times, tau, tau_time)
+        expected = {
+            (a, b)
+            for a, b in itertools.combinations(range(150), 2)
+            if b - a <= tau or (tau_time and times[b] - times[a] <= tau_time)
+        }
+        assert {(a, b) for a, b in itertools.combinations(range(150), 2) if reach.compares(a, b)} == expected
+        assert reach.pairs == len(expected)
+        check_full(reach, n)
+
+
+def test_ten_thousand_records_are_certified_fully() -> None:
+    assert check_full(ranked(600, 10_000), 112) == 47
+    made = full_blocks(ranked(10_000, 1000), 112)
+    assert made is not None
+    assert len(made) == 2203
+    assert Effort().full >= 2203
+    assert full_blocks(ranked(10_000, 10_000), 112) is None
+    assert full_blocks(ranked(100_000, 10_000), 112) is None
 
 
 @pytest.mark.parametrize(("records", "tau"), [(30, 5), (31, 6), (100, 7), (20, 100), (6, 1)])
@@ -120,7 +155,7 @@ def test_groups_are_exact(group: int) -> None:
 def test_caught_is_what_drawing_finds() -> None:
     """Plant as many links as the guarantee names, worst placed, and draw: they are noticed at least that often."""
     records, tau, n, count, confidence = 120, 40, 12, 30, Fraction(9, 10)
-    said = caught(records, tau, n, count, confidence)
+    said = caught(ranked(records, tau), n, count, confidence)
     assert said.confidence == confidence
     rng = random.Random(3)
     ends = rng.sample(range(40), 2 * min(said.links[1], 20))
@@ -139,14 +174,14 @@ def test_caught_is_what_drawing_finds() -> None:
 def test_one_link_or_record_less_is_not_promised() -> None:
     """The smallest numbers: with one less, the bound exceeds what may go unnoticed."""
     records, tau, n, count = 5000, 10_000, 112, 200
-    said = caught(records, tau, n, count)
+    said = caught(ranked(records, tau), n, count)
     limit = 0.01
     for degree, links in said.links.items():
         missed = [float(1 - blocks._hit(n, records, h, degree)) ** count for h in (links, links - 1)]
         assert missed[0] <= limit < missed[1]
     missed = [float(1 - group_hit(n, records, z)) ** count for z in (said.group, said.group - 1)]
     assert missed[0] <= limit < missed[1]
-    assert said.share >= said.links[10] / pairs_within(records, tau)
+    assert said.share >= said.links[10] / len(within(records, tau))
 
 
 def smallest_noticed(runs: int, widths: set[int], n: int, count: int, limit: float) -> int | None:
@@ -167,7 +202,7 @@ def test_a_group_is_noticed_in_the_widest_stretch_too() -> None:
         runs = stretches(records, tau, n)
         widths = {len(run) for run in runs}
         found = smallest_noticed(len(runs), widths, n, count, 0.1)
-        assert caught(records, tau, n, count, Fraction(9, 10)).group == found, (records, tau, n, count)
+        assert caught(ranked(records, tau), n, count, Fraction(9, 10)).group == found, (records, tau, n, count)
         decided += found != smallest_noticed(len(runs), {min(widths)}, n, count, 0.1)
     assert decided > 3, "no case in which a wider stretch makes a difference"
 
@@ -184,7 +219,8 @@ def test_groups_and_links_at_the_edge_of_a_stretch() -> None:
 
 
 def test_more_blocks_promise_more() -> None:
-    few, many = caught(100_000, 10_000, 112, 50), caught(100_000, 10_000, 112, 200)
+    reach = ranked(100_000, 10_000)
+    few, many = caught(reach, 112, 50), caught(reach, 112, 200)
     assert many.group < few.group
     assert all(many.links[d] < few.links[d] for d in many.links)
     assert many.share < few.share < 1e-3
@@ -204,7 +240,7 @@ def test_efforts_that_are_none() -> None:
 
 def test_too_few_blocks_promise_nothing() -> None:
     """With 9 stretches and 24 sets one stretch is missed altogether with 6 percent: no number of links helps."""
-    said = caught(100_000, 10_000, 112, 24)
+    said = caught(ranked(100_000, 10_000), 112, 24)
     assert said.links == dict.fromkeys(said.links)
     assert said.group is None
     assert said.share == 1.0
@@ -259,6 +295,7 @@ def test_as_many_blocks_as_the_effort_allows_are_a_full_certificate() -> None:
     tenants = world.audit(effort=Effort(full=1, sampled=2)).estimation
     assert tenants is not None
     for one in tenants.tenants:
-        blocks = full_count(one.records, estimation.tau, world.estimator.key.cls.n)
-        assert one.certificate == (FULL if blocks <= 1 else SAMPLED)
+        made = full_blocks(ranked(one.records, estimation.tau), world.estimator.key.cls.n)
+        assert made is not None
+        assert one.certificate == (FULL if len(made) <= 1 else SAMPLED)
     assert {one.certificate for one in tenants.tenants} == {FULL}, "every tenant of this world has one block"

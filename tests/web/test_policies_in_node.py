@@ -130,10 +130,14 @@ def test_times_and_deadlines_of_policies() -> None:
         answers(answered_by=MOST_ANSWERED_BY),
         answers(version_every=120, answered_by=60),
         policy(version_every=60),
+        policy(tau_time=60),
+        policy(tau_time=LONGEST_WINDOW),
         answers(closes=OPENS + 30),
     ]
     bad = [
         policy(closes=10 + LONGEST_WINDOW + 1),
+        policy(tau_time=30),
+        policy(tau_time=LONGEST_WINDOW + 60),
         policy(answered_by=1),
         answers(answered_by=0),
         answers(answered_by=MOST_ANSWERED_BY + 1),

@@ -244,5 +244,9 @@ def _samples(book: Book) -> None:
         "samples/no-block", "sampled-blocks", "C.7", "A sample of no block.", "ConfigurationError",
         "at least one block", **{**asked, "count": 0},
     )  # fmt: skip
-    about = "Blocks that hold every pair within tau."
-    book.valid("samples/all-blocks", "full-blocks", "C.7", about, records=14, tau=4, n=6)
+    about = "Blocks that hold every pair that is compared."
+    apart: dict[str, Any] = {"times": [60 * at for at in range(40)], "tau": 9, "tau_time": 0, "n": 12, "most": 2500}
+    book.valid("samples/all-blocks", "full-blocks", "C.7", about, **apart)
+    crowded = [0] * 20 + apart["times"][20:]
+    book.valid("samples/all-blocks-by-time", "full-blocks", "C.7", about, **{**apart, "times": crowded, "tau_time": 60})
+    book.valid("samples/too-many-blocks", "full-blocks", "C.7", "More blocks than asked for.", **{**apart, "most": 3})

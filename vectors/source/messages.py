@@ -87,6 +87,7 @@ POLICY = Policy(
     claim="every-list", hidden=0, lo=4800, hi=5600,
     gain=1, n_max=3, k_max=2, delta="1/1000000", epsilon_account="4", theta="9/10", tau=100, gate=True,
     unit="slot", chunks_max=1, period_start=OPENS - 86_400, opens=OPENS, closes=OPENS + 3600, version_every=900, ids=3,
+    tau_time=3600,
 )  # fmt: skip
 
 
@@ -400,6 +401,13 @@ def _rules(book: Book) -> None:
         ("negative-score", "score window", "lo is negative", {"lo": -1}),
         ("no-gain", "gain", "gain is 0", {"gain": 0}),
         ("no-queries", "n_max", "n_max is 0", {"n_max": 0}),
+        ("tau-time-of-seconds", "tau_time must be 0 or a multiple of 60", "tau_time is 90 s", {"tau_time": 90}),
+        (
+            "tau-time-of-years",
+            "tau_time must be 0 or a multiple of 60",
+            "tau_time is a minute more than 366 days",
+            {"tau_time": 366 * 86_400 + 60},
+        ),
         ("other-unit", "privacy unit", "the unit is a document", {"unit": "document"}),
         ("no-shards", "shards must lie", "an index of no shards", {"shards": 0}),
         ("shards-too-many", "shards must lie", "an index of 65 shards", {"shards": 65}),

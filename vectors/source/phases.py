@@ -384,6 +384,7 @@ def _blocks(book: Book) -> None:
         "estimate_class": SIZE.name, "key_digest": scene.block_key.digest, "manifest": world.digest,
         "links_digest": links.digest(), "tenant": "north", "policy": world.manifest.policy.encode(),
         "links": north.encode(), "c_e": [one.signed.request.c_e for one in records],
+        "times": [one.time for one in records],
     }  # fmt: skip
     statement = {**base, "ranks": wanted[0], "c_g": batch.blocks[0].c_g}
     about = "A block's pairs (1 below the threshold, -1 listed, 0 free), its digest, r_a, and the clear inputs."

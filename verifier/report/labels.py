@@ -45,6 +45,7 @@ LABELS = {
     "seqs": "numbers of the answers",
     "table_digest": "digest of the noise table",
     "tau": "links reach so many answers back (tau)",
+    "tau_time": "and so many seconds by the provider's times (tau_time; 0: tau alone)",
     "theta": "cosine that links two questions (theta)",
     "total_seconds": "all steps",
     "unchecked": "embedding not checked by the account",

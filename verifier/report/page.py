@@ -164,6 +164,7 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
     unlisted = "links that are not listed" if complete else "links between groups that the list does not join"
     nothing = "no link is left out of the list" if complete else "no link between groups is left out of the list"
     rule = f"cosine at least {estimate['theta']}, at most {estimate['tau']} records apart"
+    rule += f" or {estimate['tau_time']} s by the provider's times" if estimate["tau_time"] else ""
     facts: list[tuple[str, Any]] = [
         ("accounts that ask as one", f"{estimate['c']}; k_max of the policy is {estimate['k_max']}"),
         *_which(estimate),

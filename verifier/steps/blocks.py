@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which blocks of records an auditor asks the certificate of an estimate for, and what clean blocks say.  SPEC C.7.
 
-Full: groups of n/2 neighbours, and for every two groups that hold pairs within tau, both together.  Sampled: each block
-is a uniform set of n records of a stretch; stretches overlap, so that each pair within tau is in one.  It is drawn with
-the auditor's own nonce after it has the signed links.  A set, and not a run of neighbours: whoever hides links can
-choose when its accounts ask, and would put all hidden links into a few runs.
+Full: groups of neighbours, four of them a block, until every two groups that hold compared records have met.  Sampled:
+each block is a uniform set of n records of a stretch; stretches overlap, so that each pair that is compared is in one.
+It is drawn with the auditor's own nonce after it has the signed links.  A set, and not a run of neighbours: whoever
+hides links can choose when its accounts ask, and would put all hidden links into a few runs.
 
 What a clean sample says.  Let h unlisted links exist, no record in more than D of them, and X be how many lie in one
 drawn set of k of w records.  E X = h p2 and E X^2 <= h p2 + 2 h (D - 1) p3 + h^2 p4, where p_i is the probability that
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ragseal.kernel.errors import ConfigurationError
-from ragseal.kernel.estimate import FULL_BLOCKS
+from ragseal.kernel.estimate import FULL_BLOCKS, Reach
 from ragseal.kernel.transcript import tagged_hash
 from ragseal.verifier.steps.sample import CONFIDENCE
 
@@ -43,17 +43,11 @@ class Effort:
             raise ConfigurationError("a sampled certificate has at least one block")
 
 
-def pairs_within(records: int, tau: int) -> int:
-    """How many pairs of a tenant's records are at most tau apart."""
-    reach = min(tau, max(0, records - 1))
-    return reach * records - reach * (reach + 1) // 2
-
-
 # --- sampled ---------------------------------------------------------------------------------------------------------
 
 
 def stretches(records: int, tau: int, n: int) -> list[range]:
-    """Runs of records, overlapping by half, such that every pair within tau lies in one of them."""
+    """Runs of records, overlapping by half, such that every pair of ranks within tau lies in one of them."""
     segments = max(1, records // max(tau, n))
     bounds = [i * records // segments for i in range(segments + 1)]
     if segments == 1:
@@ -135,8 +129,8 @@ class Caught:
     """What a clean certificate of a tenant rules out at its confidence.
 
     ``links[D]``: so many unlisted links, no record in more than D of them, would have been noticed; ``share``: those of
-    D = 10 as a share of all pairs within tau; ``group``: so would so many records that are all linked to each other.
-    None, and a share of 1: the blocks were too few to promise anything.
+    D = 10 as a share of all pairs that are compared; ``group``: so would so many records that are all linked to each
+    other.  None, and a share of 1: the blocks were too few to promise anything.
     """
 
     confidence: Fraction
@@ -150,11 +144,11 @@ class Caught:
         return cls(Fraction(1), dict.fromkeys(DEGREES, 1), 2, 0.0)
 
 
-def caught(records: int, tau: int, n: int, count: int, confidence: Fraction = CONFIDENCE) -> Caught:
-    """What ``count`` clean sampled blocks of n of ``records`` records say."""
-    runs = stretches(records, tau, n)
+def caught(reach: Reach, n: int, count: int, confidence: Fraction = CONFIDENCE) -> Caught:
+    """What ``count`` clean sampled blocks of n records say."""
+    runs = stretches(len(reach.last), reach.widest, n)
     widths = sorted({len(run) for run in runs})
-    pairs, limit = pairs_within(records, tau), float(1 - confidence)
+    pairs, limit = reach.pairs, float(1 - confidence)
 
     def noticed(hit: Callable[[int], Fraction]) -> bool:
         return _missed(min(hit(width) for width in widths), len(runs), count) <= limit

@@ -25,7 +25,6 @@ from ragseal.verifier.steps.blocks import (
     Effort,
     Ranks,
     caught,
-    pairs_within,
     sampled_blocks,
     seed_of,
 )
@@ -54,7 +53,7 @@ class TenantEstimate:
     records: int
     links: int
     complete: bool  #: every link is listed; else as many as join the same records
-    pairs: int  #: within tau
+    pairs: int  #: that are compared
     found: estimate.Estimate
     certificate: str  #: FULL or SAMPLED
     blocks: int
@@ -93,6 +92,7 @@ class Estimation:
     tau: int
     tenants: tuple[TenantEstimate, ...]
     made_by: str  #: who made the estimate's key
+    tau_time: int = 0
 
     @property
     def c(self) -> int:
@@ -118,6 +118,7 @@ class Estimation:
             "k_max": self.k_max,
             "theta": self.theta,
             "tau": self.tau,
+            "tau_time": self.tau_time,
             "members": self.members,
             "links": links,
             "certificate": self.certificate,
@@ -149,6 +150,15 @@ class Inquiry:
     root: bytes  #: of the log up to the window's end
     progress: Callable[[str], None]
 
+    def of(self, tenant: str) -> list[LoggedRecord]:
+        """The tenant's records, in the order of the ledger."""
+        return [one for one in self.records if one.tenant == tenant]
+
+    def reach(self, own: Sequence[LoggedRecord]) -> estimate.Reach:
+        """Which of a tenant's records are compared."""
+        policy = self.window.manifest.policy
+        return estimate.reach_of([one.record.time for one in own], policy.tau, policy.tau_time)
+
 
 def check_estimate(inquiry: Inquiry, say: Recorder = quiet) -> Estimation:
     """Step 9: the coalition estimate, certified.
@@ -167,6 +177,7 @@ def check_estimate(inquiry: Inquiry, say: Recorder = quiet) -> Estimation:
     signed = _links(inquiry, say)
     checked = []
     for listed in signed.body.tenants:
+        own = inquiry.of(listed.tenant)
         scope = Scope(
             cls=key.cls,
             key_digest=key.digest,
@@ -174,14 +185,15 @@ def check_estimate(inquiry: Inquiry, say: Recorder = quiet) -> Estimation:
             links_digest=signed.body.digest(),
             tenant=listed.tenant,
             policy=policy,
+            reach=inquiry.reach(own),
         )
-        own = [one for one in inquiry.records if one.tenant == listed.tenant]
         one = _check_tenant(inquiry, key, scope, listed, own)
         checked.append(one)
         say(**{f"estimate[{one.tenant}]": one.details()})
     theta = Fraction(policy.theta)
-    made = Estimation(policy.k_max, theta, policy.tau, tuple(checked), chosen.made_by)
-    say(c=made.c, k_max=policy.k_max, theta=theta, tau=policy.tau, members=made.members, certificate=made.certificate)
+    made = Estimation(policy.k_max, theta, policy.tau, tuple(checked), chosen.made_by, policy.tau_time)
+    reached = {"theta": theta, "tau": policy.tau, "tau_time": policy.tau_time}
+    say(c=made.c, k_max=policy.k_max, **reached, members=made.members, certificate=made.certificate)
     return made
 
 
@@ -244,17 +256,22 @@ def _about_the_records(inquiry: Inquiry, signed: SignedLinks) -> None:
     if [one.tenant for one in signed.body.tenants] != [one.tenant for one in inquiry.window.manifest.tenants]:
         raise Refused("the links must cover every tenant of the manifest, in its order", links=signed.body.digest())
     for one in signed.body.tenants:
-        own = [record.digest for record in inquiry.records if record.tenant == one.tenant]
-        if (one.records, one.records_digest) != (len(own), link_list.records_digest(own)):
+        own = inquiry.of(one.tenant)
+        digests = [record.digest for record in own]
+        if (one.records, one.records_digest) != (len(own), link_list.records_digest(digests)):
             raise Refused(
                 f"the links of tenant {one.tenant!r} are about records different from those in the log",
                 tenant=one.tenant,
                 stated=one.records,
                 counted=len(own),
             )
-        tau = inquiry.window.manifest.policy.tau
-        if any(b - a > tau for a, b in one.links()):
-            raise Refused(f"tenant {one.tenant!r}: a link joins records that are more than tau = {tau} apart")
+        reach = inquiry.reach(own)
+        if not all(reach.compares(a, b) for a, b in one.links()):
+            policy = inquiry.window.manifest.policy
+            raise Refused(
+                f"tenant {one.tenant!r}: a link joins records that are not compared, being more than tau = "
+                f"{policy.tau} apart" + (f" and tau_time = {policy.tau_time} s" if policy.tau_time else "")
+            )
 
 
 def _by_the_provider(first: SignedLinks, window: Window) -> None:
@@ -270,23 +287,24 @@ def _by_the_provider(first: SignedLinks, window: Window) -> None:
 def _check_tenant(
     inquiry: Inquiry, key: BlockKey, scope: Scope, listed: TenantLinks, own: Sequence[LoggedRecord]
 ) -> TenantEstimate:
-    links, tau, n = listed.links(), scope.policy.tau, scope.cls.n
+    links, reach, n = listed.links(), scope.reach, scope.cls.n
     found = estimate.components([one.record.signed.request.account for one in own], links)
-    if estimate.full_count(len(own), tau, n) <= inquiry.effort.full:
-        kind, wanted, said = FULL, estimate.full_blocks(len(own), tau, n), Caught.everything()
+    wanted = estimate.full_blocks(reach, n, inquiry.effort.full)
+    if wanted is not None:
+        kind, said = FULL, Caught.everything()
     else:
         nonce = inquiry.sample_nonce(tagged_hash("estimate-nonce", scope.manifest, scope.links_digest))
         parts = (nonce, inquiry.root, scope.manifest, scope.links_digest, scope.tenant.encode())
         count = inquiry.effort.sampled
-        kind, wanted = SAMPLED, sampled_blocks(len(own), tau, n, count, seed_of(parts))
-        said = caught(len(own), tau, n, count, inquiry.effort.confidence)
+        kind, wanted = SAMPLED, sampled_blocks(len(own), reach.widest, n, count, seed_of(parts))
+        said = caught(reach, n, count, inquiry.effort.confidence)
     _check_blocks(inquiry, key, scope, [one.record.signed.request.c_e for one in own], listed.listing(), wanted)
     return TenantEstimate(
         tenant=scope.tenant,
         records=len(own),
         links=len(links),
         complete=listed.complete,
-        pairs=pairs_within(len(own), tau),
+        pairs=reach.pairs,
         found=found,
         certificate=kind,
         blocks=len(wanted),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ragseal.groth16.views import EstimateView
 from ragseal.kernel import certificate, commitment, link_list, squarednorm  # fmt: skip
 from ragseal.kernel.certificate import BlockBatch, BlockProof, Scope
+from ragseal.kernel.estimate import reach_of
 from ragseal.kernel.estimate_class import CLASSES
 from ragseal.kernel.link_list import Listing, TenantLinks
 from ragseal.kernel.policy import Policy
@@ -35,9 +36,11 @@ def squared_norm(given: Json) -> Json:
 
 
 def _scope(given: Json) -> Scope:
+    """``times``: what each of the tenant's records states."""
+    policy = Policy.decode(un(given["policy"]))
     return Scope(
         CLASSES[given["estimate_class"]], un(given["key_digest"]), un(given["manifest"]), un(given["links_digest"]),
-        given["tenant"], Policy.decode(un(given["policy"])),
+        given["tenant"], policy, reach_of(given["times"], policy.tau, policy.tau_time),
     )  # fmt: skip
 
 

@@ -85,7 +85,10 @@ def sampled_blocks(given: Json) -> Json:
 
 
 def full_blocks(given: Json) -> Json:
-    return {"blocks": [list(ranks) for ranks in estimate.full_blocks(given["records"], given["tau"], given["n"])]}
+    """``times``: what each record states; no ``blocks``: more than ``most``."""
+    reach = estimate.reach_of(given["times"], given["tau"], given["tau_time"])
+    made = estimate.full_blocks(reach, given["n"], given["most"])
+    return {"blocks": None if made is None else [list(ranks) for ranks in made]}
 
 
 def epsilon(given: Json) -> Json:

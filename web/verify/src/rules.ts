@@ -107,6 +107,7 @@ function policy(p: Policy): void {
   need(thetaTop > 0n && thetaTop <= thetaBottom, "theta must lie in (0, 1]");
   need(p.lo >= 0 && p.lo < p.hi, "the score window needs 0 <= lo < hi");
   need([p.gain, p.n_max, p.k_max, p.tau, p.chunks_max].every((value) => value >= 1), "a number of the policy is 0");
+  need(p.tau_time % 60 === 0 && BigInt(p.tau_time) <= LONGEST_WINDOW, "tau_time must be whole minutes of 366 days");
   need(p.dimension >= 1 && p.dimension <= 4096, "dimension must lie in 1..4096");
   need(p.shards >= 1 && p.shards <= 64, "shards must lie in 1..64");
   const threshold = (thetaTop * 16129n + thetaBottom - 1n) / thetaBottom;

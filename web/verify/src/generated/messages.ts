@@ -445,6 +445,7 @@ export interface Policy {
   readonly ids: number;
   readonly decoy_rate: number;
   readonly checked: boolean;
+  readonly tau_time: number;
 }
 
 export interface Prepare {
@@ -1138,6 +1139,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
     ["ids", ["uint", 4]],
     ["decoy_rate", ["uint", 4]],
     ["checked", ["flag"]],
+    ["tau_time", ["uint", 4]],
   ],
   "prepare": [
     ["manifest", ["fixed", 32]],
@@ -1348,7 +1350,7 @@ export const FIELDS: { readonly [T in Tag]: readonly (readonly [string, Codec])[
 };
 
 /** How many of a message's last fields stand in version 2 alone. */
-export const LATER: { readonly [T in Tag]?: number } = { "claimed": 1, "policy": 3, "tenant-index": 1 };
+export const LATER: { readonly [T in Tag]?: number } = { "claimed": 1, "policy": 4, "tenant-index": 1 };
 
 /** What a log of this protocol holds. */
 export const ENTRIES = ["signed-manifest", "beacon-commit", "beacon-seal", "beacon-opening", "thinning", "window-open", "index-update", "window-close", "audit-verdict", "log-rotation", "record"] as const;
