@@ -185,7 +185,7 @@ def test_the_page_of_the_paper_names_what_is_there() -> None:
          ["Mode B: the table of deviations has no row FAIL from a sample"]),
         ("| deliberately otherwise | beta and", "| whole | beta and",
          ["Mode B: deliberately otherwise and a deviation go together"]),
-        ("Stackelberg analysis | | | not |", "Stackelberg analysis | | | whole |",
+        ("Stackelberg analysis | D.8.2; `docs/how-to/fines.md` |", "Stackelberg analysis | |",
          ["Future work (iii): no place or no test"]),
     ],
 )  # fmt: skip
