@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 CORPUS ?= stdlib
 QUERIES ?=
 CLAIM ?=
+RETURN ?=
 EMBEDDER ?= minilm
 OTHER := $(filter-out minilm,$(EMBEDDER))
 # Tests wait for processes and for each other's answers: two workers for a core keep the cores busy.
@@ -21,9 +22,9 @@ export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
 
-demo:  ## `ragseal try` under the paper's claim and the default's; CLAIM=every-list (or until-delivered, answers), CORPUS=beir:PATH, QUERIES=300, EMBEDDER=sentence-transformers:NAME (brings PyTorch)
+demo:  ## `ragseal try` under the paper's claim and the default's; CLAIM=every-list (or until-delivered, answers), CORPUS=beir:PATH, QUERIES=300, RETURN=8, EMBEDDER=sentence-transformers:NAME (brings PyTorch)
 	@$(PYTHON) scripts/setup.py --run-only $(if $(OTHER),--extras)
-	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo try "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) --claim $(or $(CLAIM),both) --embedder "$(EMBEDDER)" --out var/demo --no-open
+	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo try "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) --claim $(or $(CLAIM),both) $(if $(RETURN),--return $(RETURN)) --embedder "$(EMBEDDER)" --out var/demo --no-open
 
 demo-large:  ## one window over a million documents: an index in shards, with synthetic vectors beside the docstrings; CLAIM=every-list over 100,000
 	@$(PYTHON) scripts/setup.py --run-only
