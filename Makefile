@@ -17,7 +17,7 @@ export PYTHONUNBUFFERED := 1
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes: each would compile the whole source again
 export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 
-.PHONY: setup demo demo-large check test test-fast test-long test-extras lint package release docs bench protos clean
+.PHONY: setup demo demo-large check test test-fast test-long test-extras lint package release docs bench paper protos clean
 
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
@@ -70,6 +70,9 @@ docs: setup  ## regenerate docs/reference, and the generated parts of spec/
 bench: setup  ## measurements; results and machine go to bench/results/ (adapters: where `make test-extras` has brought their frameworks)
 	@$(BIN)/python -m bench.performance
 	@$(if $(wildcard .venv-extras/bin/python),.venv-extras,$(VENV))/bin/python -m bench.apps
+
+paper: setup  ## the paper's figures and tables with today's code, and gates P1 to P3 (an hour; without figure 3 of a million vectors, minutes)
+	@$(BIN)/python -m bench.paper
 
 protos: setup  ## regenerate proto/gen
 	@$(BIN)/python scripts/protos.py
