@@ -27,18 +27,23 @@ from bench.experiment import RESULTS, ROOT, machine, save, table
 from bench.modules import collection, first_paragraphs
 from bench.paper import PAGE, insert
 from bench.questions import QUESTIONS
+from bench.remembering import Remembering
 from ragseal.circuits.build import build, default_cache
 from ragseal.circuits.circuit import load_classes
-from ragseal.client.result import Result
+from ragseal.client.remote import ProviderOverGrpc
+from ragseal.demo.asking import Answered, Served, ask_all
 from ragseal.demo.corpus import DemoQuery
 from ragseal.demo.policy import MINILM, policy_text
 from ragseal.demo.processes import Running, free_port, run
+from ragseal.demo.progress import Stopwatch
 from ragseal.demo.scenario import Scenario, beir_scenario, stdlib_scenario
-from ragseal.demo.window import Stopwatch, ask_all, make_provider, wait_until_open
+from ragseal.demo.window import make_provider, wait_until_open
 from ragseal.demo.worth import Grades, judgements, worth
 from ragseal.embedder import Embedder, load_embedder, quantise
+from ragseal.kernel.commitment import SignedManifest
 from ragseal.prover.planning.budgets import UNSEEN
 from ragseal.prover.storage.state import State
+from ragseal.runtime.tls import BY_DEFAULT
 
 Point = tuple[float, int | None]  #: the return, and K where the policy names it
 
@@ -103,10 +108,8 @@ def prepared(plan: Scenario, folder: Path, watch: Stopwatch) -> str:
     return log_key
 
 
-def served(
-    plan: Scenario, folder: Path, log_key: str, ids: int | None, model: Embedder
-) -> tuple[Path, list[tuple[DemoQuery, Result]]]:
-    """One window on a copy of the provider's and the accounts' folders: where it is, and its answers."""
+def served(plan: Scenario, folder: Path, log_key: str, ids: int | None, model: Embedder) -> tuple[Path, Answered, int]:
+    """One window on a copy of the provider's and the accounts' folders: where it is, its answers, and K."""
     own = Path(tempfile.mkdtemp(prefix="window-", dir=folder))
     for name in ("provider", "accounts", "verifier"):
         shutil.copytree(folder / name, own / name, symlinks=True)
@@ -126,8 +129,8 @@ def served(
             "--proofs", "on-demand", ready=ports[0],
         )  # fmt: skip
         wait_until_open(provider, processes, OPEN_SECONDS)
-        answers = ask_all(provider, log_key, homes, plan.queries, model, answers=False)
-    return own, answers
+        announced = SignedManifest.decode(ProviderOverGrpc(provider, BY_DEFAULT, 10.0).announced().manifest)
+        return own, ask_all(plan, Served(provider, log_key, homes, model)), announced.manifest.policy.ids
 
 
 def plainly_best(provider: Path, queries: Iterable[DemoQuery], model: Embedder) -> dict[str, Grades]:
@@ -144,7 +147,7 @@ def plainly_best(provider: Path, queries: Iterable[DemoQuery], model: Embedder) 
 
 def measure(corpus: str | None, most: int) -> Iterator[list[dict[str, Any]]]:
     """Rows of every point on one corpus; None: the standard library's docstrings."""
-    watch, model = Stopwatch(), load_embedder()
+    watch, model = Stopwatch(), Remembering(load_embedder())  # clients embed what they are handed, again and again
     name = "docstrings" if corpus is None else Path(corpus).name
     folder = ROOT / "var" / "served" / f"{name}-{measured.code_of('served')}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -155,15 +158,14 @@ def measure(corpus: str | None, most: int) -> Iterator[list[dict[str, Any]]]:
         sets["questions"] = plainly_best(folder / "provider", asked, model)
     for target, ids in POINTS:
         watch.stage("window", f"return {target:g}, K {ids or 'as return needs it'}")
-        own, answers = served(replace(plan, most_return=target), folder, log_key, ids, model)
+        own, answers, K = served(replace(plan, most_return=target), folder, log_key, ids, model)
         rows = list[dict[str, Any]]()
         for of, judged in sets.items():
             of_set = [(query, result) for query, result in answers if query.text in judged]
             found = worth(own / "provider", of_set, judged, model)
             assert found.judged is not None
             about: dict[str, Any] = {"corpus": name, "set": of, "class": plan.class_name, "unseen": UNSEEN}
-            about |= {"return": target, "named": ids is not None}
-            about["K"] = max(len(result.returned) for _, result in answers)
+            about |= {"return": target, "named": ids is not None, "K": K}
             share = found.judged.ndcg10 / found.judged.noise_free
             rows.append({**about, "kept": found.kept, **asdict(found.judged), "share": share})
         shutil.rmtree(own)
