@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 CORPUS ?= stdlib
 QUERIES ?=
 CLAIM ?=
+RETURN ?=
 EMBEDDER ?= minilm
 OTHER := $(filter-out minilm,$(EMBEDDER))
 # Tests wait for processes and for each other's answers: two workers for a core keep the cores busy.
@@ -16,14 +17,14 @@ export PYTHONUNBUFFERED := 1
 unexport PYTHONDONTWRITEBYTECODE  # the tests start hundreds of processes: each would compile the whole source again
 export RAGSEAL_BUILD ?= $(CURDIR)/var/build
 
-.PHONY: setup demo demo-large check test test-fast test-long test-extras lint package release docs bench protos clean
+.PHONY: setup demo demo-large check test test-fast test-long test-extras lint package release docs bench paper protos clean
 
 setup:  ## everything that the other targets need
 	@$(PYTHON) scripts/setup.py
 
-demo:  ## `ragseal try` under the paper's claim and the default's; CLAIM=every-list (or until-delivered, answers), CORPUS=beir:PATH, QUERIES=300, EMBEDDER=sentence-transformers:NAME (brings PyTorch)
+demo:  ## `ragseal try` under the paper's claim and the default's; CLAIM=every-list (or until-delivered, answers), CORPUS=beir:PATH, QUERIES=300, RETURN=8, EMBEDDER=sentence-transformers:NAME (brings PyTorch)
 	@$(PYTHON) scripts/setup.py --run-only $(if $(OTHER),--extras)
-	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo try "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) --claim $(or $(CLAIM),both) --embedder "$(EMBEDDER)" --out var/demo --no-open
+	@$(VENV)$(if $(OTHER),-extras)/bin/python -m ragseal.demo try "$(CORPUS)" $(if $(QUERIES),--queries $(QUERIES)) --claim $(or $(CLAIM),both) $(if $(RETURN),--return $(RETURN)) --embedder "$(EMBEDDER)" --out var/demo --no-open
 
 demo-large:  ## one window over a million documents: an index in shards, with synthetic vectors beside the docstrings; CLAIM=every-list over 100,000
 	@$(PYTHON) scripts/setup.py --run-only
@@ -69,6 +70,9 @@ docs: setup  ## regenerate docs/reference, and the generated parts of spec/
 bench: setup  ## measurements; results and machine go to bench/results/ (adapters: where `make test-extras` has brought their frameworks)
 	@$(BIN)/python -m bench.performance
 	@$(if $(wildcard .venv-extras/bin/python),.venv-extras,$(VENV))/bin/python -m bench.apps
+
+paper: setup  ## the paper's figures and tables with today's code, and gates P1 to P3 (an hour; without figure 3 of a million vectors, minutes)
+	@$(BIN)/python -m bench.paper
 
 protos: setup  ## regenerate proto/gen
 	@$(BIN)/python scripts/protos.py

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A.2: adversaries beside the pooled mean: the exact likelihood ratio, and a coalition that splits its probes.
 
-``python -m bench.adversaries`` writes bench/results/adversaries.json and .png.  Paper, appendix A.2: nothing beats
-the pooled mean.  The likelihood ratio is that of the law gaussian-512 itself, whose scores are whole steps, at its
-least shift; splits are a simulation of the paper's law (:mod:`bench.attacks.channels`).
+``python -m bench.paper --only a2`` writes bench/results/adversaries.json and .png.  Paper, appendix A.2: nothing beats
+the pooled mean.  The likelihood ratio is that of the law gaussian-512 itself, whose scores are whole steps, at
+four of them; splits are a simulation of the paper's law (:mod:`bench.attacks.channels`).
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ import math
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from bench.attacks.adversaries import Coalition, diversified, likelihood_ratio, pooled_mean
 from bench.attacks.channels import ScoreChannel
 from bench.attacks.roc import delong, deviation
 from bench.calibration import KS, paper_sigma, predicted_auc
-from bench.experiment import RESULTS, Cell, run, table
+from bench.experiment import Cell, run, table
 from bench.plots import Panel, auc_against_k
 from ragseal.kernel.noise import GAUSSIAN_SIGMA
 
 EPSILON, N = 4, 10_000
-STEPS = 1  #: shift of the likelihood ratio: of 128 to a standard deviation, paper_sigma(4, 200) has 115
+STEPS = 4  #: shift of the likelihood ratio: a 128th of a standard deviation, paper_sigma(4, 200) has 115
 STEP_QUERIES = 200  #: of an account, there
 SHARES = (1.0, 0.5, 0.25)
 PAPER_SPLIT = {1.0: 0.638, 0.5: 0.593, 0.25: 0.580}
@@ -95,18 +94,3 @@ def plot(found: dict[str, Any], path: Path) -> None:
         "pooled mean": [(c["cell"]["k"], c["mean_predicted"]) for c in cells],
     }
     auc_against_k(path, [Panel("eps_acc = 4 (dashed: predicted)", measured, line)])
-
-
-@click.command()
-@click.option("--quick", is_flag=True, help="Fewer trials.")
-@click.option("--out", type=click.Path(path_type=Path), default=RESULTS / "adversaries.json", show_default=True)
-@click.option("--seed", default=1, show_default=True)
-def main(quick: bool, out: Path, seed: int) -> None:
-    """A.2: likelihood ratio and diversified probes."""
-    found = experiment(out, trials=200 if quick else 2_000, seed=seed)
-    plot(found, out.with_suffix(".png"))
-    click.echo(report(found))
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,8 @@
 """The answer path against its peer: plain FAISS flat search of the same vectors and one Ed25519 signature.
 
 The answer path is what a provider computes between a signed request and the bytes that it makes durable, without the
-embedding: noise key, exact scores of all slots, noise over every slot, T, C_y, the commitment to T, one signature.
+embedding: key, exact scores of all slots, noise over every slot or draws of decoys, T, C_y, the commitment to T, one
+signature.
 """
 
 from __future__ import annotations
@@ -25,13 +26,19 @@ from ragseal.backends.native import native
 from ragseal.backends.poseidon import noise_key
 from ragseal.backends.scores import commit_scores
 from ragseal.circuits import search
+from ragseal.circuits.circuit import class_digest
 from ragseal.kernel import field, signature
+from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.commitment import ScoreBases
 from ragseal.kernel.noise import scale_of
 from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import GEOMETRIC, R
+from ragseal.kernel.policy import UNTIL_DELIVERED, Policy
 from ragseal.prover.attestation import retrieval
 from ragseal.prover.commitment.index import Columns
+from ragseal.prover.commitment.policy_file import Binding, read_policy
+from ragseal.prover.planning.budgets import RETURN
+from ragseal.prover.provider import assembly
 
 LARGE = 100_000
 
@@ -73,7 +80,17 @@ def medians_ms(samples: dict[str, list[float]]) -> dict[str, float]:
     return {name: round(1000 * statistics.median(values), 4) for name, values in samples.items()}
 
 
-def against_faiss(cls: NoiseClass, documents: int, rounds: int) -> dict[str, Any]:
+def _policy(cls: AttestationClass) -> Policy:
+    """Of a class of noise three times its scale over the public window; of decoys the default at return 6."""
+    lo, hi = 4839, 11290
+    if isinstance(cls, NoiseClass):
+        return policy_of(cls, lo, hi, 3 * (scale_of(cls.law) << cls.step_bits) // (hi - lo))
+    values = {"class": cls.name, "claim": UNTIL_DELIVERED, "unseen": 3, "return": RETURN, "lo": 0.3, "n_max": 10,
+              "k_max": 2, "delta": "1/1000000", "estimate": "report"}  # fmt: skip
+    return read_policy(values, Binding(cls, class_digest(cls), DIMENSION, 0), assembly.advertised_epsilon)
+
+
+def against_faiss(cls: AttestationClass, documents: int, rounds: int) -> dict[str, Any]:
     """Both paths on one index of ``documents`` vectors in a class of at least as many slots."""
     rng, group = np.random.default_rng(2), default_group()
     matrix = unit_rows(rng, cls.N)
@@ -84,10 +101,8 @@ def against_faiss(cls: NoiseClass, documents: int, rounds: int) -> dict[str, Any
     points = group.hash_to_curve(b"bench columns", DIMENSION + 1)
     key: Any = SimpleNamespace(cls=cls, scores=ScoreBases(b"", points[-64:]))
     version: Any = SimpleNamespace(in_force=Columns(matrix, (0,) * matrix.shape[1], points[:-64]))
-    scale = scale_of(cls.law) << cls.step_bits
-    lo, hi = 4839, 11290
-    gain = 3 * scale // (hi - lo)
-    policy = policy_of(cls, lo, hi, gain)
+    policy = _policy(cls)
+    first = policy.ids or policy.capacity(cls)
     seed, beacon, e = (secrets.randbits(128), secrets.randbits(128)), secrets.randbits(248), unit_rows(rng, 1)[0]
     query, record = e.astype(np.float32)[None], secrets.token_bytes(500)
 
@@ -97,7 +112,7 @@ def against_faiss(cls: NoiseClass, documents: int, rounds: int) -> dict[str, Any
         signature.sign(signer, "receipt", record)
 
     def peer() -> None:
-        flat.search(query, cls.K)
+        flat.search(query, first)
         signer.sign(record)
 
     w = retrieval.shifted_scores(policy, cls, version, [int(x) for x in e])
@@ -119,7 +134,7 @@ def against_faiss(cls: NoiseClass, documents: int, rounds: int) -> dict[str, Any
         "processor_ratio": spent["answer"] / spent["faiss_and_signature"],
         "slots": cls.N,
         "documents": documents,
-        "places": cls.R,
+        "K": first,
         "median_ms": median,
         "median_processor_ms": spent,
         "samples_s": {name: [round(x, 6) for x in values] for name, values in samples.items()},

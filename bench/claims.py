@@ -4,6 +4,7 @@
 ``python -m bench.claims --corpus beir:PATH``  (unseen, return, K), each against the same without decoys and coin
 ``python -m bench.claims``                     the demo's corpus alone
 ``python -m bench.claims --only-modules``      queries with many relevant documents (:mod:`bench.modules`) alone
+``python -m bench.claims --served``            through a running provider (:mod:`bench.served`)
 
 On the demo's corpus (docstrings of Python's standard library, two tenants) the measure is how often the first text that
 the client ranks is the best one without decoys and coin: for the demo's 30 queries, and for 60 questions that chose
@@ -24,6 +25,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from bench import served
 from bench.experiment import RESULTS, ROOT, machine, save, table
 from bench.modules import module_works
 from bench.questions import QUESTIONS
@@ -151,8 +153,15 @@ def _of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 @click.option("--most", default=300, show_default=True, help="Queries of the BEIR folder.")
 @click.option("--no-demo", is_flag=True, help="Measure the BEIR folder alone.")
 @click.option("--only-modules", is_flag=True, help="Measure queries with many relevant documents alone.")
-def main(corpus: str | None, draws: int, demo_draws: int, most: int, no_demo: bool, only_modules: bool) -> None:
+@click.option("--served", "running", is_flag=True, help="Through a running provider, into bench/results/served.json.")
+def main(
+    corpus: str | None, draws: int, demo_draws: int, most: int, no_demo: bool, only_modules: bool, running: bool
+) -> None:
     """Measure, print and write bench/results/claims.json; what is not measured again is kept."""
+    if running:
+        corpora = [*([] if no_demo else [None]), *([] if corpus is None else [corpus])]
+        click.echo(served.main(corpora, most))
+        return
     out = RESULTS / "claims.json"
     kept: list[dict[str, Any]] = json.loads(out.read_text())["points"] if out.exists() else []
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())

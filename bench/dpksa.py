@@ -25,8 +25,8 @@ from bench.answer_metrics import METRICS, scores
 from bench.answered import Answered, Index, answer_all
 from bench.experiment import RESULTS, Cell, pyplot, run, save, table
 from bench.measured import code_of
+from bench.paper import PAGE, insert
 from bench.remembering import Remembering
-from bench.reproduce import PAGE, insert
 from ragseal.accounting.keyword_release import ReleaseCost, cost_for
 from ragseal.embedder import Embedder, load_embedder
 from ragseal.generators import ChatGenerator, ExtractiveGenerator, Generator

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Figure 4 and Observation 5.2: what the coalition estimate finds, and what it cannot.  Paper, section 5.4.
 
-``python -m bench.estimate`` writes bench/results/figure4.json and .png: the null model and patterns P-A, P-B, P-C of
+``python -m bench.paper --only figure-4``: the null model and patterns P-A, P-B, P-C of
 the paper's toy (30 accounts of 100 queries, d = 32), then coalitions that diversify (P-D) or coordinate (P-E), there
 and at the dimension and theta of a real embedder (d = 384, 0.90).  ``bench.windows`` does windows of production size.
 """
@@ -13,11 +13,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import click
-
 from bench import coalitions, experiment
 from bench.coalitions import PATTERNS, THETAS
-from bench.experiment import RESULTS, Cell, pyplot, table
+from bench.experiment import Cell, pyplot, table
 from ragseal.kernel import estimate as kernel_estimate
 
 OPERATING = "4/5"  #: the paper's theta*
@@ -155,18 +153,3 @@ def plot(found: dict[str, Any], path: Path) -> None:
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)
-
-
-@click.command()
-@click.option("--quick", is_flag=True, help="A smaller toy: seconds instead of minutes.")
-@click.option("--out", type=click.Path(path_type=Path), default=RESULTS / "figure4.json", show_default=True)
-@click.option("--seed", default=1, show_default=True)
-def main(quick: bool, out: Path, seed: int) -> None:
-    """Figure 4: the estimate on honest windows, on the paper's coalitions and on those that evade."""
-    found = run(out, 8, 12, 20, 32, seed) if quick else run(out, seed=seed)
-    plot(found, out.with_suffix(".png"))
-    click.echo(report(found))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Figure 2a: AUC against coalition size for the noisy score of one slot.  Paper, sections 4.1 to 4.3.
 
-``python -m bench.figure2a`` writes bench/results/figure2a.json and .png.  The noise is a simulation of the paper's
-law at its own sigma (:mod:`bench.attacks.channels`), and the prediction of every cell is equation (3.11).
+``python -m bench.paper --only figure-2a``.  The noise is a simulation of the paper's law at its own sigma
+(:mod:`bench.attacks.channels`), and the prediction of every cell is equation (3.11).
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from bench.attacks.adversaries import Coalition, pooled_mean
 from bench.attacks.channels import ScoreChannel
 from bench.attacks.roc import delong, deviation
 from bench.calibration import KS, paper_sigma, predicted_auc
-from bench.experiment import RESULTS, Cell, run, table
+from bench.experiment import Cell, run, table
 from bench.plots import auc_against_k, by_epsilon
 
 EPSILONS = (1, 2, 4)
@@ -68,18 +67,3 @@ def report(found: dict[str, Any]) -> str:
 
 def plot(found: dict[str, Any], path: Path) -> None:
     auc_against_k(path, [by_epsilon("noisy score of one slot (dashed: predicted)", found["cells"], "predicted")])
-
-
-@click.command()
-@click.option("--quick", is_flag=True, help="Fewer trials: seconds instead of minutes.")
-@click.option("--out", type=click.Path(path_type=Path), default=RESULTS / "figure2a.json", show_default=True)
-@click.option("--seed", default=1, show_default=True)
-def main(quick: bool, out: Path, seed: int) -> None:
-    """Figure 2a: AUC of the pooled mean noisy score against coalition size."""
-    found = experiment(out, n=10_000, trials=1_000 if quick else 10_000, seed=seed)
-    plot(found, out.with_suffix(".png"))
-    click.echo(report(found))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Figure 2b: the hit count on returned ids against coalition size.  Paper, section 4.4.
 
-``python -m bench.figure2b`` writes bench/results/figure2b.json and .png.  Where the paper scores cosines as they are,
+``python -m bench.paper --only figure-2b``.  Where the paper scores cosines as they are,
 scores are clipped here to [0, 1], and the decoy is orthogonal to the probe (score gap 1, as in the paper).
 """
 
@@ -10,10 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
 from bench import topk_harness
-from bench.experiment import RESULTS, run, save, table
+from bench.experiment import run, save, table
 from bench.plots import auc_against_k, by_epsilon
 
 PAPER = {(16, 1): 0.598, (16, 20): 0.814, (4, 20): 0.611}
@@ -51,18 +49,3 @@ def report(found: dict[str, Any]) -> str:
 
 def plot(found: dict[str, Any], path: Path) -> None:
     auc_against_k(path, [by_epsilon("hit count on released ids (dashed: exact)", found["cells"], "exact")])
-
-
-@click.command()
-@click.option("--quick", is_flag=True, help="Fewer trials and retrievals.")
-@click.option("--out", type=click.Path(path_type=Path), default=RESULTS / "figure2b.json", show_default=True)
-@click.option("--seed", default=1, show_default=True)
-def main(quick: bool, out: Path, seed: int) -> None:
-    """Figure 2b: AUC of the hit count against coalition size."""
-    found = experiment(out, trials=500 if quick else 2_000, retrievals=2_000 if quick else 100_000, seed=seed)
-    plot(found, out.with_suffix(".png"))
-    click.echo(report(found))
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,7 @@
 """Figure 3: what accounts see behind an ANN index, and what the noisy score of the planted slot holds.  Paper,
 section 4.5.
 
-``python -m bench.figure3`` writes bench/results/figure3.json and .png.  Without a corpus at hand it
+``python -m bench.paper --only figure-3`` writes bench/results/figure3.json and .png.  Without a corpus at hand it
 makes unit vectors at random, with a target (probe score 1) and a decoy at the paper's score gap.  The variance of their
 i-th coordinate falls as a power of i, as that of text embeddings does along its principal components (both spectra are
 measured and printed, :func:`spectrum`); uniform vectors would have no near neighbours.  ``--corpus beir:FOLDER`` embeds
@@ -18,7 +18,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import numpy.typing as npt
 
@@ -26,7 +25,7 @@ from bench.attacks.adversaries import Coalition, hit_count, pooled_mean
 from bench.attacks.channels import HitChannel, ScoreChannel
 from bench.attacks.roc import delong
 from bench.calibration import FULL_SCALE, KS, paper_sigma, predicted_auc
-from bench.experiment import RESULTS, Cell, run, table
+from bench.experiment import Cell, run, table
 from bench.plots import Panel, auc_against_k
 from ragseal.embedder import load_embedder, quantise
 from ragseal.prover.commitment.corpora import open_corpus
@@ -184,22 +183,3 @@ def plot(found: dict[str, Any], path: Path) -> None:
                 measured.setdefault(label, []).append((c["cell"]["k"], c["auc"], c["se"]))
         panels.append(Panel(surface + note, measured))
     auc_against_k(path, panels)
-
-
-@click.command()
-@click.option("--quick", is_flag=True, help="2,000 vectors, fewer trials: seconds.")
-@click.option("--corpus", default="synthetic", show_default=True, help="synthetic, or beir:FOLDER, jsonl:FILE.")
-@click.option("--size", default=1_000_000, show_default=True, help="Vectors of the corpus at most.")
-@click.option("--embedder", default="minilm", show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), default=RESULTS / "figure3.json", show_default=True)
-@click.option("--seed", default=1, show_default=True)
-def main(quick: bool, corpus: str, size: int, embedder: str, out: Path, seed: int) -> None:
-    """Figure 3: an ANN index in front of the noise, the noisy score channel, and noise over every slot."""
-    size, trials = (min(size, 2_000), 500) if quick else (size, 2_000)
-    found = experiment(out, corpus, size, trials, seed, embedder)
-    plot(found, out.with_suffix(".png"))
-    click.echo(report(found))
-
-
-if __name__ == "__main__":
-    main()

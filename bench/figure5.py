@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Figure 5: coalitions outside the victim's tenant against coalitions inside it.  Paper, section A.3.
 
-``python -m bench.figure5`` writes bench/results/figure5.json and .png.  In ragseal an account's tenant is read from
+``python -m bench.paper --only figure-5``.  In ragseal an account's tenant is read from
 the committed registry, so accounts of another tenant get no answer over the victim's index at all; the experiment
 gives them access, as the paper does (its M4 fails), and each account its own noise, as every request here has.  Noise
 depends on seed, beacon and signed request only, so both regimes have one law: what differs is sampling.
@@ -13,10 +13,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-import click
-
 from bench import topk_harness
-from bench.experiment import RESULTS, run, table
+from bench.experiment import run, table
 from bench.plots import auc_against_k, by_epsilon
 
 REGIMES = ("same-tenant", "external")
@@ -64,18 +62,3 @@ def report(found: dict[str, Any]) -> str:
 def plot(found: dict[str, Any], path: Path) -> None:
     both = {r: [c for c in found["cells"] if c["cell"]["regime"] == r] for r in REGIMES}
     auc_against_k(path, [by_epsilon(f"{r} coalition (dashed: exact)", cells, "exact") for r, cells in both.items()])
-
-
-@click.command()
-@click.option("--quick", is_flag=True, help="Fewer trials.")
-@click.option("--out", type=click.Path(path_type=Path), default=RESULTS / "figure5.json", show_default=True)
-@click.option("--seed", default=1, show_default=True)
-def main(quick: bool, out: Path, seed: int) -> None:
-    """Figure 5: external against same-tenant coalitions."""
-    found = experiment(out, trials=500 if quick else 2_000, seed=seed)
-    plot(found, out.with_suffix(".png"))
-    click.echo(report(found))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Proofs of the shards of one record for :mod:`bench.scale`: seconds, memory of a worker, bytes, seconds of a verifier.
+"""Proofs of a record's shards, for :mod:`bench.scale` and :mod:`bench.table2`: time, memory of a worker, bytes.
 
-One key, and a record of which each shard is proven as a worker does: from its scores, the seed, the threshold and T.
+One key, and a record of either law of which each shard is proven as a worker does, from its scores and hints.
 Figures are given for one shard, and for the record, all of whose shards one process proves one after the other.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ragseal.backends.group import default_group
-from ragseal.backends.mechanism import NativeNoiseEngine
+from ragseal.backends.mechanism import open_engine
 from ragseal.backends.poseidon import commit_lists, noise_key
 from ragseal.circuits.build import build
 from ragseal.circuits.circuit import class_digest, load_classes
@@ -27,15 +27,12 @@ from ragseal.groth16.assignments import assign_attestation
 from ragseal.groth16.keys import make_keys
 from ragseal.groth16.provers import NativeBackend
 from ragseal.kernel import field, statement
-from ragseal.kernel.classes import Asked
-from ragseal.kernel.noise_class import NoiseClass
 from ragseal.kernel.params import R
 from ragseal.kernel.proofs import Statement, challenges
 from ragseal.kernel.record_proofs import statements_of
 
 T = TypeVar("T")
 
-STEPS = 96
 BATCH = 30  #: proofs that a verifier checks together: those of a record of a million slots
 
 
@@ -46,50 +43,50 @@ def peak_mib() -> float:
 
 
 def prove(name: str, builds: Path, zkey: Path, shards: int) -> dict[str, Any]:
-    """In a process of its own: its peak memory is a worker's."""
+    """A record on random scores, as a key from elsewhere is tried; in a process of its own, a worker's memory."""
     cls, group, rng = load_classes()[name], default_group(), np.random.default_rng(3)
-    assert isinstance(cls, NoiseClass)
-    built = build(cls, builds)
-    w = rng.integers(-1000 << cls.c, 90 << cls.c, (shards, cls.N))
+    asked, reach, matching = cls.tried()
+    w = rng.integers(-reach, 0, (shards, cls.N))
+    w.ravel()[rng.choice(w.size, matching, replace=False)] = rng.integers(0, reach, matching)
     seed, beacon, ctx, salt = (1, 2), 3, secrets.randbits(248), secrets.randbits(248)
-    engine, key = NativeNoiseEngine(cls), noise_key(seed, beacon, ctx)
-    asked = Asked((STEPS,))
-    found = engine.select(key, w, asked)
-    backend = NativeBackend(cls, built.r1cs, zkey)
-    view, rho_v, shared = backend.key, secrets.randbelow(R), (found.threshold, found.threshold_slot)
-    c_v = view.committed.commit_shared(group, shared, rho_v)
-    lists = commit_lists(cls, salt, found.returned, shards)
+    engine, backend = open_engine(cls), NativeBackend(cls, build(cls, builds).r1cs, zkey)
+    key, view, bases = noise_key(seed, beacon, ctx), backend.key, backend.key.committed
+    answer = engine.answer(key, w.ravel(), asked)
+    lists, proven, parts = commit_lists(cls, salt, answer, shards), [], []
     common = Statement(statement.seed_commitment(seed), beacon, ctx, asked, lists)
-    proven, parts = [], []
     clock, processor = time.perf_counter(), time.process_time()
-    for shard, stated in enumerate(statements_of(cls, common, shards)):
+    found, rho_v = engine.hidden(key, w.ravel(), asked), secrets.randbelow(R)
+    c_v = bases.commit_shared(group, found.shared, rho_v)
+    hints = time.perf_counter() - clock
+    for shard, (stated, hidden) in enumerate(zip(statements_of(cls, common, shards), found, strict=True)):
         times = [time.perf_counter()]
-        h = engine.hints(key, w[shard], STEPS, (shard, shards), found)
-        times.append(time.perf_counter())
-        rho, rhos, own = secrets.randbelow(R), [secrets.randbelow(R) for _ in range(2)], tuple(map(int, w[shard]))
+        rho, own = secrets.randbelow(R), w[shard].tolist()
+        blinders = [[secrets.randbelow(R) for _ in use.over] for use in bases.own]
         c_w = group.msm(view.scores.y + view.scores.b, field.pack([*own, rho]))
-        c_h = view.committed.commit(group, [h], [rhos])
+        committed = bases.commit(group, hidden, blinders) + c_v
         times.append(time.perf_counter())
-        alpha, beta = challenges(view.digest, bytes(32), stated, c_w, c_h + c_v)
+        alpha, beta = challenges(view.digest, bytes(32), stated, c_w, committed)
+        every = (rho, *itertools.chain.from_iterable(blinders), rho_v)
+        blind = sum(scale * one for scale, one in zip(view.stated.scales(beta), every, strict=True)) % R
         clear = (*stated, alpha, beta)
-        blind = (rho + rhos[0] + beta * rhos[1] + rho_v) % R
-        proof = backend.prove(assign_attestation(cls, clear, own, [h], shared, blind, (seed, salt)))
+        proof = backend.prove(assign_attestation(cls, clear, own, hidden, found.shared, blind, (seed, salt)))
         times.append(time.perf_counter())
         parts.append([b - a for a, b in itertools.pairwise(times)])
-        proven.append((clear, c_w, c_h + c_v, proof))
+        proven.append((clear, c_w, committed, proof))
     whole = {"seconds": time.perf_counter() - clock, "processor_seconds": time.process_time() - processor}
     for one in proven:
         view.verify(*one)
     began = time.perf_counter()
     view.verify_batch([proven[k % shards] for k in range(BATCH)])
     verified = time.perf_counter() - began
-    middle = [sorted(times)[len(times) // 2] for times in zip(*parts, strict=True)]
+    commitments, made = (sorted(times)[len(times) // 2] for times in zip(*parts, strict=True))
+    spent = {"hints": hints / shards, "commitments": commitments, "proof": made}
     return {
         "class": name,
         "slots_a_shard": cls.N,
         "shards": shards,
         "record": {name: round(value, 3) for name, value in whole.items()},
-        "seconds_a_shard": dict(zip(("hints", "commitments", "proof"), (round(x, 3) for x in middle), strict=True)),
+        "seconds_a_shard": {name: round(value, 3) for name, value in spent.items()},
         "samples_s": [[round(x, 4) for x in one] for one in parts],
         "worker_peak_mib": round(peak_mib(), 1),
         "bytes_a_shard": len(proven[0][2]) - len(c_v) + len(proven[0][3]),

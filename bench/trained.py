@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A.1: the scalar attack on a trained embedder, one pair of texts and ten.  Paper, appendix A.1.
 
-``python -m bench.trained`` writes bench/results/trained.json and .png.  The paper takes bge-small-en-v1.5 and 50
+``python -m bench.paper --only a1``.  The paper takes bge-small-en-v1.5 and 50
 paragraphs of its own; here it is the project's default embedder (or any other that ``--embedder`` names) and 50
 docstrings of the standard library.  The noise is calibrated for a score gap of 1; the gap of a pair of texts is what
 it is.
@@ -13,14 +13,13 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from bench.attacks.adversaries import Coalition, pooled_mean
 from bench.attacks.channels import ScoreChannel
 from bench.attacks.roc import delong, deviation
 from bench.calibration import FULL_SCALE, KS, paper_sigma, predicted_auc
-from bench.experiment import RESULTS, Cell, run, table
+from bench.experiment import Cell, run, table
 from bench.plots import Panel, auc_against_k
 from ragseal.demo.corpus import demo_documents
 from ragseal.embedder import load_embedder, quantise
@@ -110,19 +109,3 @@ def plot(found: dict[str, Any], path: Path) -> None:
     auc_against_k(
         path, [Panel("one pair (dashed: predicted)", {"pair": single}, {"pair": line}), Panel("ten pairs", ten)]
     )
-
-
-@click.command()
-@click.option("--quick", is_flag=True, help="Fewer trials.")
-@click.option("--embedder", default="minilm", show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), default=RESULTS / "trained.json", show_default=True)
-@click.option("--seed", default=1, show_default=True)
-def main(quick: bool, embedder: str, out: Path, seed: int) -> None:
-    """A.1: the scalar attack on texts that a trained embedder places."""
-    found = experiment(out, embedder, trials=500 if quick else 2_000, seed=seed)
-    plot(found, out.with_suffix(".png"))
-    click.echo(report(found))
-
-
-if __name__ == "__main__":
-    main()

@@ -24,7 +24,7 @@ import numpy as np
 from bench import experiment
 from bench.coalitions import probes, quantised, sphere, tail
 from bench.experiment import RESULTS, Cell, table
-from bench.reproduce import PAGE, insert
+from bench.paper import PAGE, insert
 from ragseal.demo.corpus import COLLUDING, demo_queries
 from ragseal.embedder import DEFAULT
 from ragseal.kernel.estimate import (

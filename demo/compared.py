@@ -14,6 +14,8 @@ from ragseal.circuits.circuit import load_classes
 from ragseal.circuits.search import count_rows
 from ragseal.demo.window import Outcome
 
+CORE_HOUR = 0.04  #: what an hour of a core costs: an assumption, as docs/scale.md makes it
+
 
 def compared(outcomes: Sequence[Outcome]) -> Table:
     """A column for each window."""
@@ -58,6 +60,15 @@ def _rows(one: Outcome) -> str:
 
 def _seconds(one: Outcome) -> str:
     return f"{one.proof_seconds:.2f} s" if one.proof_seconds else "not known"
+
+
+def price(one: Outcome) -> str:
+    """What a record costs its provider, who answers and proves."""
+    proofs, money = one.plan.shards, 1000 * one.proof_seconds * CORE_HOUR / 3600
+    return (
+        f"a record took {one.proof_seconds:.2f} s of the provider's processor time, answer included, and has {proofs} "
+        f"{'proofs' if proofs > 1 else 'proof'}: {money:.2f} for a thousand records at {CORE_HOUR} a core-hour"
+    )
 
 
 def papers_numbers(one: Outcome) -> str:

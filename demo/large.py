@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from ragseal.circuits.circuit import load_classes
-from ragseal.demo.scenario import Scenario, first_questions, stdlib_scenario
+from ragseal.demo.scenario import RETURN, Scenario, first_questions, stdlib_scenario
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.claims import form_of
 from ragseal.kernel.policy import UNTIL_DELIVERED
@@ -39,7 +39,9 @@ TOGETHER = 250_000  #: documents put at a time
 
 def large_scenario(folder: Path, claim: str = UNTIL_DELIVERED) -> Scenario:
     """The tenant's docstrings and accounts, the first ASKED questions of each, and how many shards hold the slots."""
-    name, slots = (LISTS_CLASS, LISTS_SLOTS) if form_of(claim).counted else (CLASS, SLOTS)
+    name, slots, most = (CLASS, SLOTS, MOST_RETURN)
+    if form_of(claim).counted:
+        name, slots, most = LISTS_CLASS, LISTS_SLOTS, RETURN
     plan = stdlib_scenario(folder, name, claim)
     queries = first_questions((query for query in plan.queries if query.tenant == TENANT), ASKED)
     accounts = {account: tenant for account, tenant in plan.accounts.items() if tenant == TENANT}
@@ -50,7 +52,7 @@ def large_scenario(folder: Path, claim: str = UNTIL_DELIVERED) -> Scenario:
         queries=queries,
         shards=-(-slots // load_classes()[name].N),
         filled=slots,
-        most_return=MOST_RETURN,
+        most_return=most,
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ragseal.circuits.circuit import load_classes
 from ragseal.demo.corpus import COLLUDING
-from ragseal.demo.scenario import ANSWERED, MOST_ASKED, RETURN, Scenario
+from ragseal.demo.scenario import ANSWERED, MOST_ASKED, Scenario
 from ragseal.embedder import Embedder, quantise
 from ragseal.kernel.errors import ConfigurationError
 from ragseal.kernel.fixedpoint import least_repeat
@@ -95,10 +95,11 @@ def answers_policy_text(plan: Scenario, vocabulary: str) -> str:
 
 
 def lists_policy_text(plan: Scenario, embedder: Embedder, choice: Choice) -> str:
-    """A policy file for the paper's window: of COLLUDING together an epsilon that is at most the default's return."""
+    """A policy file for the paper's window: of COLLUDING together an epsilon that is at most plan.most_return."""
     cls, asked, hi = with_noise(load_classes()[plan.class_name]), most_asked(plan), choice.lo + WIDTH
     budget = Budget(asked, len(COLLUDING), DELTA)
-    gain = lists_policy(cls, embedder.dimension, Window.of(choice.lo, hi), budget, plan.shards, RETURN).chosen.gain
+    scores = Window.of(choice.lo, hi)
+    gain = lists_policy(cls, embedder.dimension, scores, budget, plan.shards, plan.most_return).chosen.gain
     return (
         f'claim = "{EVERY_LIST}"\nlo = {choice.lo:.2f}\nhi = {hi:.2f}\ngain = {gain}\nestimate = "gate"\n'
         f'n_max = {asked}\nk_max = {len(COLLUDING)}\ndelta = "{DELTA}"\ntheta = "{choice.theta}"\n'

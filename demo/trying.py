@@ -13,7 +13,7 @@ import shlex
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import click
 
 from ragseal.demo.asking import Ask, ask_all, ask_and_show, typed
-from ragseal.demo.compared import compared, papers_numbers
+from ragseal.demo.compared import compared, papers_numbers, price
 from ragseal.demo.folder import claim as claim_folder
 from ragseal.demo.large import SLOTS, large_scenario
 from ragseal.demo.progress import Stopwatch, out
@@ -60,6 +60,7 @@ REPORT = "report.html"
               help="Folder of all parties: new, empty, or of an earlier trial, which is deleted.")  # fmt: skip
 @click.option("--open/--no-open", "opens", default=None, help="Open the report in a browser; by default on a desktop.")
 @click.option("--queries", default=BEIR_QUERIES, show_default=True, help="Of a BEIR folder without a question.")
+@click.option("--return", "most_return", type=float, help="Epsilon of a window at most [6; of --large 6.5].")
 @click.option("--class", "class_name", help="Circuit class, which is of one claim; by default the smallest that fits.")
 @click.option("--large", is_flag=True, help=f"One tenant of {SLOTS:,} slots in shards: docstrings, and random vectors.")
 @JSON
@@ -122,6 +123,7 @@ class _Wanted:
     queries: int
     class_name: str | None
     large: bool
+    most_return: float | None
 
     @property
     def own(self) -> bool:
@@ -163,6 +165,10 @@ class _Wanted:
 
     def plan(self, folder: Path, claim: str) -> Scenario:
         """Of one window."""
+        plan = self._plan(folder, claim)
+        return replace(plan, most_return=self.most_return or plan.most_return)
+
+    def _plan(self, folder: Path, claim: str) -> Scenario:
         if self.large:
             return large_scenario(folder, claim)
         if form_of(claim).words:
@@ -190,6 +196,8 @@ def _told(found: Outcome) -> Iterator[str]:
         yield f"{'texts included: ' if found.plan.form.words else ''}{learnt}"
     if found.plan.form.counted:
         yield papers_numbers(found)
+    if found.proof_seconds:
+        yield price(found)
     yield f"report: {found.folder / 'report.json'} and {found.folder / REPORT}"
 
 

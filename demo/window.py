@@ -93,7 +93,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str, ask: A
     watch.stage("keys", "the auditor makes its keys (once)")
     run("verifier", "init", "--state", verifier_home)
     run("verifier", "keygen", "--state", verifier_home, "--class", plan.class_name, show=True)
-    log_key, homes = _provider(plan, folder, watch, embedder)
+    log_key, homes = make_provider(plan, folder, watch, embedder)
     if plan.filled:
         watch.stage(
             "synthetic", f"random vectors fill the index up to {plan.filled:,} documents in {plan.shards} shards"
@@ -157,7 +157,7 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str, ask: A
     return found
 
 
-def _provider(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> tuple[str, dict[str, Path]]:
+def make_provider(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str) -> tuple[str, dict[str, Path]]:
     """A provider's folder with accounts and documents; the key of its ledger, and the accounts' own folders."""
     home = str(folder / "provider")
     watch.stage("provider", "the provider: keys, ledger, accounts")

@@ -16,8 +16,8 @@ from typing import Any
 import click
 
 from bench.experiment import RESULTS, ROOT, run, save
+from bench.paper import PAGE, insert
 from bench.remembering import Remembering
-from bench.reproduce import PAGE, insert
 from bench.saferag.commitments import stream, timeline
 from bench.saferag.data import SHIPPED, TASKS, load
 from bench.saferag.filters import filters

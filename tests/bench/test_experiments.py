@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from bench import figure2a, figure3, figure5, gates, measured, reproduce, table2
+from bench import figure2a, figure3, figure5, formulas, gates, measured, paper, table2
 from bench.experiment import run, save
+from ragseal.circuits.circuit import load_classes
 from ragseal.kernel.errors import ConfigurationError
 
 
@@ -140,35 +141,93 @@ def test_hnsw_candidates_are_nearly_the_best() -> None:
 @pytest.mark.slow
 def test_table_2_measures_ours_and_the_naive_circuit() -> None:
     rng = np.random.default_rng(1)
-    one, two, naive = (
+    one, two, decoys, naive = (
         table2.measure(c, rng)
         for c in (
-            {"circuit": "ours", "class": "noise-tiny-two", "shards": 1},
-            {"circuit": "ours", "class": "noise-tiny-two", "shards": 2},
-            {"circuit": "naive", "slots": 2},
+            {"circuit": "noise", "class": "noise-tiny-gaussian", "shards": 1},
+            {"circuit": "noise", "class": "noise-tiny-gaussian", "shards": 2},
+            {"circuit": "decoys", "class": "decoys-tiny", "shards": 3},
+            {"circuit": "naive", "documents": 2},
         )
     )
-    for found in (one, naive):
-        assert found["domain"] > found["rows"]
+    for found in (one, decoys, naive):
         assert found["prove_s"] > 0
-        assert found["key_bytes"] > 64 * found["rows"]
+        assert found["memory_mib"] > 10
     assert two["slots"] == 2 * one["slots"]
     assert two["rows"] == 2 * one["rows"], "each shard is a proof of its own"
-    assert len(two["shard_samples_s"]) == 2
+    assert [len(found["shard_samples_s"]) for found in (one, two, decoys)] == [1, 2, 3]
     assert naive["rows"] / naive["slots"] > 384, "every document costs its products"
 
 
 @pytest.mark.slow
+def test_table_2_holds_every_size_of_the_paper() -> None:
+    """No size is extrapolated: the class and shards that a size is measured with hold so many documents, and no fewer
+    shards do."""
+    known = load_classes()
+    assert table2.SIZES.keys() == table2.PAPER.keys()
+    for documents, both in table2.SIZES.items():
+        for name, shards in both:
+            assert (shards - 1) * known[name].N < documents <= shards * known[name].N
+    kept = json.loads((paper.RESULTS / "table2.json").read_text())["cells"]
+    proven = {
+        (c["cell"]["documents"], c["cell"]["circuit"]): len(c["shard_samples_s"])
+        for c in kept
+        if "shard_samples_s" in c
+    }
+    assert proven == {
+        (documents, circuit): shards
+        for documents, both in table2.SIZES.items()
+        for circuit, (_, shards) in zip((table2.NOISE, table2.DECOYS), both, strict=True)
+    }
+
+
+def test_the_papers_lower_bound_is_said_to_fail_where_it_does(tmp_path: Path) -> None:
+    found = formulas.experiment(tmp_path / "formulas.json")
+    refuted = [(row["k"], row["epsilon"]) for row in found["lower_bound"] if not row["holds"]]
+    assert refuted == [(100, 2)]
+    assert formulas.report(found).count("**no**") == 1
+    for row in found["audited"]:
+        assert row["headline"] == pytest.approx(row["paper"], abs=0.005)
+        assert row["exact"] < row["renyi_grid"] < row["headline"] < row["renyi_residual"] < row["with_residual"]
+
+
+def test_a_corpus_or_embedder_of_ones_own_changes_no_kept_result(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, str, Path]] = []
+
+    def experiment(out: Path, corpus: str, size: int, trials: int, embedder: str) -> dict[str, Any]:
+        asked.append((corpus, embedder, out))
+        return {}
+
+    monkeypatch.setattr(figure3, "experiment", experiment)
+    monkeypatch.setattr(figure3, "report", lambda found: "")
+    monkeypatch.setattr(figure3, "plot", lambda found, path: None)
+    monkeypatch.setattr(paper, "OTHER", tmp_path)
+    monkeypatch.setattr(paper, "RESULTS", tmp_path / "kept")
+    monkeypatch.setattr(paper, "PAGE", tmp_path / "page")
+    for corpus, embedder in (("beir:/data/mine", "minilm"), ("beir:/data/scifact", "words"), ("synthetic", "words")):
+        done = CliRunner().invoke(paper.main, ["--only", "figure-3", "--corpus", corpus, "--embedder", embedder])
+        assert done.exit_code == 0, done.output
+    names = ("figure3-mine", "figure3-scifact", "figure3")
+    assert [(one[0], one[1], one[2]) for one in asked] == [
+        ("beir:/data/mine", "minilm", tmp_path / f"{names[0]}.json"),
+        ("beir:/data/scifact", "words", tmp_path / f"{names[1]}.json"),
+        ("synthetic", "words", tmp_path / f"{names[2]}.json"),
+    ]
+
+
+@pytest.mark.slow
 def test_the_page_has_a_place_for_every_item_and_no_stale_one() -> None:
-    page = reproduce.PAGE.read_text()
+    page = paper.PAGE.read_text()
     marked = set(re.findall(r"<!-- begin ([\w-]+) -->", page))
-    assert {item.marker for item in reproduce.ITEMS} | {"gates"} <= marked
-    for item in reproduce.ITEMS:
-        results = reproduce.RESULTS / f"{item.file}.json"
+    assert {item.marker for item in paper.ITEMS} | {"gates"} <= marked
+    for item in paper.ITEMS:
+        results = paper.RESULTS / f"{item.file}.json"
         if results.exists():  # what the page shows is what the results say
             assert item.report(json.loads(results.read_text())) in page
     with pytest.raises(ConfigurationError):
-        reproduce.insert("no markers", "figure-2a", "x")
+        paper.insert("no markers", "figure-2a", "x")
 
 
 # Stored figures say what they were measured with, and the page says which of them are of older code.

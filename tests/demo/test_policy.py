@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ragseal.circuits.circuit import class_digest, load_classes
 from ragseal.circuits.search import count_rows
 from ragseal.circuits.sizes import size_for
+from ragseal.demo import trying
+from ragseal.demo.compared import price
 from ragseal.demo.corpus import DemoQuery
 from ragseal.demo.policy import (
     ANSWERS_FILTER,
@@ -23,16 +26,19 @@ from ragseal.demo.policy import (
     MINILM,
     Choice,
     answers_policy_text,
+    lists_policy_text,
     measured,
     policy_text,
 )
-from ragseal.demo.scenario import ANSWERED, ANSWERS_CLASS, RETURN, Scenario
+from ragseal.demo.scenario import ANSWERED, ANSWERS_CLASS, BEIR_QUERIES, RETURN, Scenario
+from ragseal.demo.trying import STDLIB
 from ragseal.demo.vocabulary import public_words
+from ragseal.demo.window import Outcome
 from ragseal.embedder import load_embedder, quantise
 from ragseal.kernel.errors import CommitmentError, ConfigurationError
 from ragseal.kernel.estimate import link_threshold
 from ragseal.kernel.fixedpoint import least_repeat
-from ragseal.kernel.policy import ANSWERS
+from ragseal.kernel.policy import ANSWERS, EVERY_LIST, UNTIL_DELIVERED
 from ragseal.ledger.vocabulary import parse_vocabulary, read_vocabulary, vocabulary
 from ragseal.prover.__main__ import main
 from ragseal.prover.answers.keywords import STOP_WORDS
@@ -204,3 +210,26 @@ def test_a_root_is_of_words_places_and_capacity(tmp_path: Path) -> None:
     assert len(roots) == 4
     with pytest.raises(CommitmentError, match="cannot read"):
         read_vocabulary(tmp_path / "none", 126)
+
+
+def test_the_return_that_is_named_is_a_windows(tmp_path: Path, plan: Scenario) -> None:
+    """Of both claims: of the paper's it is the epsilon that its gain may come to."""
+    for named, wanted in ((None, RETURN), (8.0, 8.0)):
+        asked = trying._Wanted(STDLIB, (), UNTIL_DELIVERED, "minilm", BEIR_QUERIES, None, False, named)
+        assert asked.plan(tmp_path, UNTIL_DELIVERED).most_return == wanted
+    cls = load_classes()["noise-tiny-gaussian"]
+    gains = []
+    for most in (6.0, 20.0):
+        text = lists_policy_text(
+            replace(plan, class_name=cls.name, claim=EVERY_LIST, most_return=most), load_embedder(), MINILM
+        )
+        gains.append(tomllib.loads(text)["gain"])
+    assert gains[0] < gains[1]
+
+
+def test_the_price_of_a_record() -> None:
+    plan = Scenario("noise-large-gaussian-50", {}, {}, [], shards=4)
+    said = price(Outcome(plan, Path(), {}, [], None, 9.0))
+    assert (
+        "took 9.00 s of the provider's processor time, answer included, and has 4 proofs: 0.10 for a thousand" in said
+    )
