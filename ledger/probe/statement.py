@@ -2,8 +2,9 @@
 """What an observer states of its probe: every answer of its accounts in one window, for an auditor to count again.
 
 The statement has no number that does not follow from the answers in it.  What follows from none of them is the
-observer's word alone: which accounts it asked with, and when it stopped.  So a count can mislead by choice, and no
-verdict rests on it.  Each answer is evidence by itself, whoever signed the statement.  SPEC D.13.
+observer's word alone: which accounts it asked with, when it stopped, and that its two tenants differ in the pair alone.
+So a count can mislead by choice, and no verdict rests on it.  Each answer is evidence by itself, whoever signed the
+statement.  SPEC D.13.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Worlds:
 
     inside: tuple[bool, ...]  #: of each query for the canary in its own tenant, whether its slot came back
     outside: tuple[bool, ...]  #: of each in the other tenant, whether the replacement's slot did
-    slots: tuple[int, int]  #: of the canary and of its replacement
+    slots: tuple[int | None, int]  #: of the canary, None where no answer shows it, and of its replacement
 
     @property
     def hits(self) -> tuple[int, int]:
@@ -145,16 +146,19 @@ def count(planted: Sequence[Planted], answers: Sequence[ProbeAnswer], tenant_of:
 
     The texts in the answers are taken as they stand: whether they are the index's is checked with the answers.
 
+    A canary that no answer shows was never returned: its text comes with it.
+
     Raises:
-        AttestationError: one document alone, both in one tenant, one whose slot no answer shows or of which answers
-            show several, or no query for the canary in one of the tenants.
+        AttestationError: one document alone, both in one tenant, one of which answers show several slots, a replacement
+            whose slot no answer shows, or no query for the canary in one of the tenants.
     """
     if not planted:
         return None
     if len(planted) != 2 or planted[0].tenant == planted[1].tenant:
         raise AttestationError("a planted pair is two documents in two tenants")
     canary = planted[0].text
-    worlds, slots = [], []
+    worlds: list[tuple[bool, ...]] = []
+    slots: list[int | None] = []
     for one in planted:
         own = [asked for asked in answers if tenant_of(asked.request) == one.tenant]
         shown = {
@@ -163,12 +167,13 @@ def count(planted: Sequence[Planted], answers: Sequence[ProbeAnswer], tenant_of:
             for slot in asked.answer.openings.slots
             if slot.content is not None and slot.content.text == one.text
         }
-        if len(shown) != 1:
+        if len(shown) > 1 or (not shown and one is not planted[0]):
             raise AttestationError(f"the planted document of tenant {one.tenant} is in {len(shown)} known slots, not 1")
-        slot = next(iter(shown))
+        slot = next(iter(shown), None)
         asked_for = [asked for asked in own if asked.query == canary]
         if not asked_for:
             raise AttestationError(f"nobody asked for the canary in tenant {one.tenant}")
         worlds.append(tuple(slot in [s.slot for s in asked.answer.openings.slots] for asked in asked_for))
         slots.append(slot)
+    assert slots[1] is not None
     return Worlds(worlds[0], worlds[1], (slots[0], slots[1]))

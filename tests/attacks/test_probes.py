@@ -18,7 +18,7 @@ import pytest
 from ragseal.kernel import signature
 from ragseal.kernel.slot_text import SlotText
 from ragseal.kernel.transcript import tagged_hash
-from ragseal.ledger.probe.statement import Planted, ProbeAnswer, ProbeStatement
+from ragseal.ledger.probe.statement import Planted, ProbeAnswer, ProbeStatement, count
 from ragseal.verifier.audit.audit import read_probes
 from ragseal.verifier.evidence.evidence import ProbeFile
 from ragseal.verifier.outcome.outcome import Verdict
@@ -258,6 +258,17 @@ def test_more_than_certified_is_the_observers_word(monkeypatch: pytest.MonkeyPat
     (counted,) = verdict.probes
     assert counted.exceeds == ("epsilon is at least 9",)
     assert "no verdict rests on it" in counted.note()
+
+
+def test_a_canary_that_never_came_was_never_hit() -> None:
+    """Too much noise, for one: the probe is counted, and exceeds nothing by it."""
+    _, honest = scene()
+    never = (replace(honest.planted[0], text="never returned"), honest.planted[1])
+    answers = [replace(one, query=never[0].text) if n > 1 else one for n, one in enumerate(honest.answers)]
+    worlds = count(never, answers, lambda request: "north" if request.account == _pseudonyms()["alice"] else "south")
+    assert worlds is not None
+    assert (worlds.hits[0], worlds.slots[0]) == (0, None)
+    assert worlds.hits[1] == honest.hits[1]
 
 
 def test_too_few_queries_are_compared_with_nothing() -> None:

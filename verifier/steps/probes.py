@@ -2,8 +2,8 @@
 """Statements of observers about their probes, counted again.  SPEC D.13.
 
 Their answers went through the receipts' checks before, and may have led to a FAIL there.  Nothing here can: anybody can
-make a statement, choose its accounts and stop asking when a count suits.  What does not hold sets the statement aside,
-and what exceeds a certified number is reported as that observer's word.
+make a statement, choose accounts and documents, and stop asking when a count suits.  What does not hold
+sets the statement aside, and what exceeds a certified number is reported as that observer's word.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class CountedProbe:
             return ""
         return (
             f"probe {self.file} of observer {self.observer.hex()}: {'; '.join(self.exceeds)}. Which accounts asked, "
-            "and when they stopped, is the observer's choice, so no verdict rests on it: probe for yourself"
+            "when they stopped, and that the two tenants differ in the pair alone, is the observer's word, so no "
+            "verdict rests on it: probe for yourself"
         )
 
 
