@@ -68,6 +68,7 @@ from ragseal.kernel.versions import IndexUpdate
 from ragseal.ledger.checkpoint import Checkpoint
 from ragseal.ledger.merkle import MerkleTree
 from ragseal.ledger.note import NoteSigner
+from ragseal.ledger.probe.statement import Planted, ProbeAnswer, ProbeStatement
 from ragseal.ledger.receipt import InclusionBundle
 from ragseal.ledger.signing import LogSigner
 from ragseal.ledger.turns import LogKey, TurnProof
@@ -216,6 +217,12 @@ TURN_PROOF = TurnProof(
 )  # fmt: skip
 ASKED = (WINDOW_DIGEST, OPENS + 7200, stream("ask nonce", 16))
 
+ANSWER = Answer(RECORD, OPENINGS, RECEIPT)
+PROBE = ProbeStatement(
+    WINDOW_DIGEST, public("observer-1"), (Planted("acme", "a canary"), Planted("zenith", "its replacement")), (1, 0),
+    (ProbeAnswer(digest("salt of a probe's question"), "a canary", ANSWER),), bytes(64),
+).signed(signing("observer-1"))  # fmt: skip
+
 #: One of each message, in the order of the phases.
 SAMPLES: tuple[Message, ...] = (
     POLICY, TENANTS[0], ACCOUNTS[0], REGISTRY, AccountAsk(WINDOW_DIGEST, "alice"),
@@ -241,7 +248,7 @@ SAMPLES: tuple[Message, ...] = (
     RECORD, SLOT_TEXT.metadata.pairs[0], SLOT_TEXT.metadata, SLOT_TEXT,
     OPENINGS.slots[0].texts[0], OPENINGS.slots[0], OPENINGS, BODY, RECEIPT,
     SealedAnswer(RECORD, stream("sealed", 60), RECEIPT),
-    Answer(RECORD, OPENINGS, RECEIPT), RegistryAsk(*ASKED), ProofsAsk(*ASKED, (0, 2, 7)), LinksAsk(*ASKED),
+    ANSWER, RegistryAsk(*ASKED), ProofsAsk(*ASKED, (0, 2, 7)), LinksAsk(*ASKED),
     BlocksAsk(*ASKED, digest("estimate key"), "acme", ((0, 1, 2), (1, 3))),
     Delivery.sign(signing("window"), RegistryAsk(*ASKED).digest(), REGISTRY.encode()),
     Refusal.sign(signing("window"), LinksAsk(*ASKED).digest(), "the window is not closed"),
@@ -257,6 +264,7 @@ SAMPLES: tuple[Message, ...] = (
     NORM, LINKS, LINK_LIST, SignedLinks(LINK_LIST, signed_by("window", "links", LINK_LIST.encode())), BLOCK,
     BlockBatch(LINK_LIST.digest(), (BLOCK,), OPENING),
     InclusionBundle(2, tuple(LOG.path(2)), NOTE),
+    PROBE.planted[0], PROBE.answers[0], PROBE,
 )  # fmt: skip
 BY_TAG = {made.TAG: made for made in SAMPLES}
 
