@@ -37,8 +37,8 @@ from ragseal.verifier.steps import proofs as auditor
 RESULT = ROOT / "bench" / "results" / "defaults.json"
 CLASSES = ("noise-mini-two-10", "noise-small-two-50", "noise-large-gaussian-50")
 DISTINCT, ROUNDS = 2, 5
-BESIDE = ("decoys-16k", "noise-small-two-50")  #: the smallest of either law for about 7,000 documents
-ANSWERED = {5_183: "decoys-16k", 100_000: "decoys-128k"}  #: documents: the smallest class of decoys that holds them
+BESIDE = ("decoys-8k", "noise-small-two-50")  #: the smallest of either law for about 7,000 documents
+ANSWERED = {5_183: "decoys-8k", 100_000: "decoys-128k"}  #: documents: the smallest class of decoys that holds them
 ANSWERS = 100
 
 

@@ -21,7 +21,8 @@ FOLDER = HERE / "compiled"
 TABLE = HERE / "compiled.toml"
 MOST_BYTES = 1 << 28  #: of an R1CS, unpacked
 NAMES = (
-    "decoys-4k", "decoys-16k", "noise-small-gaussian-50", "estimate-112", "thinning-4096", "thinning-16384",
+    "decoys-4k", "decoys-8k", "decoys-16k", "noise-small-gaussian-50", "estimate-112", "thinning-4096",
+    "thinning-8192", "thinning-16384",
 )  # fmt: skip
 
 

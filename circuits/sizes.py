@@ -11,7 +11,7 @@ from ragseal.kernel.claims import form_of
 from ragseal.kernel.classes import AttestationClass
 from ragseal.kernel.errors import ConfigurationError
 
-SIZES = ("decoys-4k", "decoys-16k", "decoys-64k", "decoys-128k")  #: from the cheapest proof to the dearest
+SIZES = ("decoys-4k", "decoys-8k", "decoys-16k", "decoys-64k", "decoys-128k")  #: from the cheapest proof to the dearest
 USUAL = SIZES[0]  #: of a provider that says nothing of its documents
 OF_LISTS = ("noise-small-gaussian-50", "noise-large-gaussian-50")  #: of the claim every-list: the paper's noise
 HEAD_ROOM = Fraction(5, 4)  #: slots for each document that there is

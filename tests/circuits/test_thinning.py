@@ -420,7 +420,9 @@ def test_stats_are_current() -> None:
         assert count_rows(cls).constraints == len(circuit(cls).rows)
 
 
-@pytest.mark.parametrize(("capacity", "domain"), [(126, 12), (4096, 14), (16384, 16), (65536, 18), (131072, 19)])
+@pytest.mark.parametrize(
+    ("capacity", "domain"), [(126, 12), (4096, 14), (8192, 15), (16384, 16), (65536, 18), (131072, 19)]
+)
 def test_rows_fit_the_domain(capacity: int, domain: int) -> None:
     rows = count_rows(thinning_class(capacity))
     assert rows.rows <= rows.domain == 1 << domain

@@ -126,7 +126,8 @@ def test_the_demos_policy_has_its_return_and_is_committed_to_without_a_word(plan
 @pytest.mark.parametrize(
     ("documents", "name", "shards"),
     [
-        (1, "decoys-4k", 1), (3276, "decoys-4k", 1), (3277, "decoys-16k", 1), (13107, "decoys-16k", 1),
+        (1, "decoys-4k", 1), (3276, "decoys-4k", 1), (3277, "decoys-8k", 1), (6553, "decoys-8k", 1),
+        (6554, "decoys-16k", 1), (13107, "decoys-16k", 1),
         (13108, "decoys-64k", 1), (104_857, "decoys-128k", 1), (104_858, "decoys-128k", 2), (838_861, "decoys-128k", 9),
     ],
 )  # fmt: skip

@@ -97,7 +97,7 @@ def test_a_delta_that_leaves_nothing_is_refused_with_a_way_out() -> None:
         assembly.check_promises(read(n_max=10**9, delta="1/1000000000000000000"), TINY)
 
 
-@pytest.mark.parametrize("name", ["decoys-tiny", "decoys-4k", "decoys-16k"])
+@pytest.mark.parametrize("name", ["decoys-tiny", "decoys-4k", "decoys-8k", "decoys-16k"])
 @pytest.mark.parametrize("public", [PUBLIC, None])
 def test_the_default_can_be_committed_to(name: str, public: Any) -> None:
     cls = CLASSES[name]

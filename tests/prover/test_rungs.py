@@ -116,7 +116,7 @@ def test_a_class_with_noise_has_none_of_it(claim: str) -> None:
         read(claim, binding(TINY), hi=0.7, gain=2)
 
 
-@pytest.mark.parametrize("name", ["decoys-4k", "decoys-16k"])
+@pytest.mark.parametrize("name", ["decoys-4k", "decoys-8k", "decoys-16k"])
 @pytest.mark.parametrize("public", [None, next(iter(PUBLIC_WINDOWS.values()))], ids=["no window", "a public one"])
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_the_default_can_be_committed_to(claim: str, public: Any, name: str) -> None:
