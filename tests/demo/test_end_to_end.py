@@ -137,11 +137,11 @@ def _set_side_by_side(claim: str, quality: dict[str, Any], report: dict[str, Any
 
 def test_the_processor_time_of_a_program_has_its_childrens(tmp_path: Path) -> None:
     """A provider's proofs are made by workers, which go on."""
-    busy = "import time\nwhile time.process_time() < 0.6: pass\nprint(flush=True)\ntime.sleep(60)"
+    busy = "import time\nwhile time.process_time() < 0.7: pass\nprint(flush=True)\ntime.sleep(60)"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
     with Running(tmp_path) as running, open(tmp_path / "log", "wb") as log:
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
         running._started.append(("program", process, log))
         assert process.stdout is not None
         process.stdout.readline()
-        assert running.processor_seconds("program") >= 0.6
+        assert running.processor_seconds("program") >= 0.6, "the kernel counts in hundredths"
