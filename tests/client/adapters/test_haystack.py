@@ -20,7 +20,7 @@ from haystack.utils.filters import document_matches_filter
 
 from ragseal.client.adapters import Account
 from ragseal.client.adapters.haystack import RagsealRetriever, parse_filters
-from ragseal.kernel.errors import AttestationError, ConfigurationError, EncodingError
+from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
 
 pytestmark = pytest.mark.slow
 Make = Callable[..., Account]
@@ -169,10 +169,10 @@ def test_what_is_wrong_is_said_before_anything_is_asked(bench: Any) -> None:
     assert bench.snapshot() == before
 
 
-def test_a_failed_check_leaves_the_component(bench: Any) -> None:
+def test_a_closed_window_leaves_the_component(bench: Any) -> None:
     bench.provider.stage = "closed"
     made = RagsealRetriever(bench.client())
-    with pytest.raises(AttestationError, match="is closed"):
+    with pytest.raises(TransportError, match="is closed"):
         made.run("json")
-    with pytest.raises(AttestationError, match="is closed"):
+    with pytest.raises(TransportError, match="is closed"):
         asyncio.run(made.run_async("json"))

@@ -21,7 +21,7 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 from examples import langchain as example
 from ragseal.client.adapters import Account
 from ragseal.client.adapters.langchain import RagsealRetriever
-from ragseal.kernel.errors import AttestationError, ConfigurationError, EncodingError
+from ragseal.kernel.errors import ConfigurationError, EncodingError, TransportError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*in beta", "ignore:.*not an async function")]
 Make = Callable[..., Account]
@@ -115,13 +115,13 @@ def test_tracers_are_told_of_questions_documents_and_errors(bench: Any) -> None:
     (second,) = asyncio.run(made.ainvoke("xml", {"callbacks": [heard]}))
     bench.provider.stage = "closed"
     made = RagsealRetriever(account=bench.client())
-    with pytest.raises(AttestationError, match="is closed"):
+    with pytest.raises(TransportError, match="is closed"):
         made.invoke("yaml", {"callbacks": [heard]})
-    with pytest.raises(AttestationError, match="is closed"):
+    with pytest.raises(TransportError, match="is closed"):
         asyncio.run(made.ainvoke("yaml", {"callbacks": [heard]}))
     assert heard.told == [
         ("start", ("json", "ragseal")), ("end", [first.id]), ("start", ("xml", "ragseal")), ("end", [second.id]),
-        *[("start", ("yaml", "ragseal")), ("error", "AttestationError")] * 2,
+        *[("start", ("yaml", "ragseal")), ("error", "TransportError")] * 2,
     ]  # fmt: skip
 
 
