@@ -126,8 +126,8 @@ def window(plan: Scenario, folder: Path, watch: Stopwatch, embedder: str, ask: A
         )  # fmt: skip
         wait_until_open(provider, processes, BEACON_SECONDS * plan.shards)
         before = processes.processor_seconds("provider")
-        watch.stage("phase B", f"phase B: {f'{len(plan.queries)} queries' if plan.queries else 'questions'} of "
-                    f"{counted(len(plan.accounts), 'account')}")  # fmt: skip
+        asked = counted(len(plan.queries), "question") if plan.queries else "questions"
+        watch.stage("phase B", f"phase B: {asked} of {counted(len(plan.accounts), 'account')}")
         answers = ask(plan, Served(provider, log_key, homes, model))
         processes.check()
         watch.stage("close", "the window closes")
