@@ -10,8 +10,8 @@ from ragseal.kernel.errors import ConfigurationError
 from ragseal.runtime.durable import write_durably
 from ragseal.runtime.edges.filesystem import why
 
-MARKER = "made-by-ragseal-try"
-_TEXT = b"`ragseal try` made this folder and deletes everything in it at its next run; `ragseal up` keeps it.\n"
+MARKER = "made-by-the-ragseal-demo"
+_TEXT = b"The ragseal demo made this folder and deletes everything in it at its next run.\n"
 
 
 def claim(folder: Path) -> None:
