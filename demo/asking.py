@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -17,14 +17,16 @@ from ragseal.client import Client, excerpts
 from ragseal.client.result import Ranked, Result
 from ragseal.client.window import hidden_share
 from ragseal.demo.corpus import DemoQuery
-from ragseal.demo.progress import out
+from ragseal.demo.progress import indented, out
 from ragseal.demo.scenario import ACCOUNT, MOST_ASKED, OWN_TENANT, Scenario
 from ragseal.embedder import Embedder
-from ragseal.kernel.errors import AuditError, TransportError
+from ragseal.kernel.errors import AuditError
 from ragseal.kernel.printable import printable
+from ragseal.runtime.waiting import patiently
 
 SHOWN = 3  #: documents of an answer, with the first SNIPPET characters of each
 SNIPPET = 300
+PATIENCE = 60.0  #: seconds that a question waits for a provider that is away
 
 Answered = list[tuple[DemoQuery, Result]]
 
@@ -55,12 +57,7 @@ def ask_all(plan: Scenario, served: Served) -> Answered:
     def work(account: str) -> None:
         with served.client(account) as client:
             for query in by_account[account]:
-                while True:
-                    try:
-                        result = client.ask(query.text, answer=plan.form.words)
-                        break
-                    except TransportError:
-                        time.sleep(0.5)
+                result = patiently(partial(client.ask, query.text, answer=plan.form.words), PATIENCE, indented)
                 done.append((query, result))
                 if result.answer is not None:
                     told = f"{result.answer} ({', '.join(result.keywords)})"

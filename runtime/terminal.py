@@ -193,8 +193,11 @@ class _NoInput(click.ClickException):
     exit_code = NOT_WRITTEN
 
 
-class _Program(click.Command):
-    """A command that a program starts with: its standard streams are those of :mod:`ragseal.runtime.streams`."""
+class Teaching(click.Group):
+    """Shows commands in the order in which they are used, and every refusal as one line.
+
+    A program that starts with it has the standard streams of :mod:`ragseal.runtime.streams`.
+    """
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         with guarded():
@@ -207,14 +210,6 @@ class _Program(click.Command):
         except AuditError as error:
             kind = _NoInput if isinstance(error, InputError) else click.ClickException
             raise kind(str(error)) from None
-
-
-class Alone(_Program):
-    """A program of one command, which shows every refusal as one line."""
-
-
-class Teaching(_Program, click.Group):
-    """Shows commands in the order in which they are used, and every refusal as one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)

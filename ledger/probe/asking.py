@@ -111,11 +111,15 @@ def locate(plant: Plant, most: int, account: Account) -> None:
     )
 
 
+def shares(queries: int, accounts: int) -> list[int]:
+    """How many of ``queries`` each of so many accounts asks."""
+    return [queries // accounts + (i < queries % accounts) for i in range(accounts)]
+
+
 def ask_all(query: str, queries: int, accounts: Sequence[Account], moved: Callable[[], None]) -> list[dict[str, Any]]:
     """``queries`` answers, shared out among accounts."""
     answers = []
-    for i, account in enumerate(accounts):
-        times = queries // len(accounts) + (i < queries % len(accounts))
+    for account, times in zip(accounts, shares(queries, len(accounts)), strict=True):
         for answer in account.ask(query, times) if times else ():
             answers.append(answer)
             moved()

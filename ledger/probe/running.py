@@ -28,7 +28,7 @@ from ragseal.ledger.checkpoint import open_checkpoint
 from ragseal.ledger.learning import learn
 from ragseal.ledger.merkle import leaf_hash, verify_inclusion
 from ragseal.ledger.options import Peer
-from ragseal.ledger.probe.asking import Account, Seen, ask_all, locate, planted_slot
+from ragseal.ledger.probe.asking import Account, Seen, ask_all, locate, planted_slot, shares
 from ragseal.ledger.probe.canary import Finding, judge
 from ragseal.ledger.probe.plant import Plant, scores_of
 from ragseal.ledger.probe.statement import Planted, ProbeAnswer, ProbeStatement, Worlds, check_asked, count
@@ -66,16 +66,15 @@ def check_left(manifest: Manifest, queries: int, option: str, seen: Sequence[See
     Raises:
         ConfigurationError: more queries than an account has.
     """
-    n_max, shares = manifest.policy.n_max, len(seen)
-    for i, one in enumerate(seen):
-        times = queries // shares + (i < queries % shares)
+    n_max, asked = manifest.policy.n_max, shares(queries, len(seen))
+    for one, times in zip(seen, asked, strict=True):
         if one.answered + times > n_max:
             raise ConfigurationError(
-                f"{queries} queries of {shares} accounts ({option}) are up to {times} of one account, of which one has "
-                f"asked {one.answered} times, and window {manifest.window!r} allows each n_max = {n_max}: give more "
-                "accounts, or ask less often (--queries). No query was spent"
+                f"{queries} queries of {len(seen)} accounts ({option}) are up to {times} of one account, of which one "
+                f"has asked {one.answered} times, and window {manifest.window!r} allows each n_max = {n_max}: give "
+                "more accounts, or ask less often (--queries). No query was spent"
             )
-    return n_max - seen[-1].answered - queries // shares
+    return n_max - seen[-1].answered - asked[-1]
 
 
 def check_probed(manifest: Manifest, queries: int, group: int) -> None:
